@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace emlio {
+namespace {
+
+constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+
+// Closes a descriptor when the scope ends, unless it was taken over.
+class FdCloser {
+ public:
+  explicit FdCloser(int fd) : fd_(fd) {}
+  ~FdCloser() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FdCloser(const FdCloser&) = delete;
+  FdCloser& operator=(const FdCloser&) = delete;
+  int get() const { return fd_; }
+  int Take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+FileIdentity ToIdentity(const struct stat& info) {
+  FileIdentity identity;
+  identity.size_bytes = static_cast<uint64_t>(info.st_size);
+  identity.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+  identity.inode = info.st_ino;
+  identity.device = info.st_dev;
+  return identity;
+}
+
+// Opens read-only and checks that it is a regular file.
+Result<int> OpenRegular(const std::string& path, struct stat* info) {
+  FdCloser fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return ErrnoStatus(errno, fmt::format("cannot open {}", path));
+  if (fstat(fd.get(), info) != 0) return ErrnoStatus(errno, fmt::format("cannot stat {}", path));
+  if (!S_ISREG(info->st_mode)) {
+    return InvalidArgument(fmt::format("{} is not a regular file", path));
+  }
+  return fd.Take();
+}
+
+class PosixFile : public RandomAccessFile {
+ public:
+  PosixFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~PosixFile() override { close(fd_); }
+
+  const std::string& path() const override { return path_; }
+
+  Result<FileIdentity> Identity() const override {
+    struct stat info;
+    if (fstat(fd_, &info) != 0) return ErrnoStatus(errno, fmt::format("cannot stat {}", path_));
+    return ToIdentity(info);
+  }
+
+  Result<size_t> ReadAt(uint64_t offset, size_t size, void* to) const override {
+    size_t done = 0;
+    while (done < size) {
+      const ssize_t n = pread(fd_, static_cast<uint8_t*>(to) + done, size - done,
+                              static_cast<off_t>(offset + done));
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        return ErrnoStatus(errno, fmt::format("cannot read {} at offset {}", path_, offset + done));
+      }
+      if (n == 0) break;
+      done += static_cast<size_t>(n);
+    }
+    return done;
+  }
+
+  void WillNeed(uint64_t offset, size_t size) const override {
+    (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+                        POSIX_FADV_WILLNEED);
+  }
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path) {
+  struct stat info;
+  EMLIO_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &info));
+  return std::unique_ptr<RandomAccessFile>(std::make_unique<PosixFile>(path, fd));
+}
+
+Result<FileIdentity> IdentityOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, fmt::format("cannot stat {}", path));
+  }
+  return ToIdentity(info);
+}
+
+Result<std::string> ReadWholeFile(const std::string& path, size_t max_bytes) {
+  EMLIO_ASSIGN_OR_RETURN(auto file, OpenForReading(path));
+  EMLIO_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());
+  if (identity.size_bytes > max_bytes) {
+    return LimitExceeded(fmt::format("{} has {} bytes, more than the limit of {}", path,
+                                     identity.size_bytes, max_bytes));
+  }
+  std::string contents(identity.size_bytes, '\0');
+  EMLIO_ASSIGN_OR_RETURN(const size_t n, file->ReadAt(0, contents.size(), contents.data()));
+  contents.resize(n);
+  return contents;
+}
+
+Status MakeDirectories(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), fmt::format("cannot make directory {}", path));
+  return OkStatus();
+}
+
+Result<std::unique_ptr<MappedFile>> MappedFile::Map(const std::string& path) {
+  struct stat info;
+  EMLIO_ASSIGN_OR_RETURN(const int raw_fd, OpenRegular(path, &info));
+  const FdCloser fd(raw_fd);
+  auto file = std::unique_ptr<MappedFile>(new MappedFile);
+  file->identity_ = ToIdentity(info);
+  file->size_ = static_cast<size_t>(info.st_size);
+  if (file->size_ > 0) {
+    void* address = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (address == MAP_FAILED) {
+      file->size_ = 0;
+      return ErrnoStatus(errno, fmt::format("cannot map {}", path));
+    }
+    file->data_ = static_cast<const uint8_t*>(address);
+  }
+  return file;
+}
+
+MappedFile::~MappedFile() {
+  if (size_ > 0) munmap(const_cast<uint8_t*>(data_), size_);
+}
+
+Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
+  static std::atomic<uint64_t> counter{0};
+  auto file = std::unique_ptr<AtomicFile>(new AtomicFile);
+  file->path_ = path;
+  do {
+    // A process that was killed may have left a file of this name: in containers the same process
+    // id comes again and again.
+    file->temporary_path_ = fmt::format("{}.tmp.{}.{}", path, getpid(), counter++);
+    file->fd_ = open(file->temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (file->fd_ < 0 && errno == EEXIST);
+  if (file->fd_ < 0) {
+    return ErrnoStatus(errno, fmt::format("cannot create {}", file->temporary_path_));
+  }
+  return file;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) {
+    close(fd_);
+    unlink(temporary_path_.c_str());
+  }
+}
+
+Status AtomicFile::Append(const void* data, size_t size) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  pending_.insert(pending_.end(), bytes, bytes + size);
+  written_bytes_ += size;
+  return pending_.size() >= kWriteBufferBytes ? Flush() : OkStatus();
+}
+
+Status AtomicFile::Flush() {
+  // Trying again after a partial write would put some bytes into the file twice.
+  if (failure_.ok()) failure_ = WritePending();
+  return failure_;
+}
+
+Status AtomicFile::WritePending() {
+  size_t done = 0;
+  while (done < pending_.size()) {
+    const ssize_t n = write(fd_, pending_.data() + done, pending_.size() - done);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, fmt::format("cannot write {}", temporary_path_));
+    }
+    done += static_cast<size_t>(n);
+  }
+  pending_.clear();
+  return OkStatus();
+}
+
+Status AtomicFile::Commit() {
+  EMLIO_RETURN_IF_ERROR(Flush());
+  if (fsync(fd_) != 0) return ErrnoStatus(errno, fmt::format("cannot sync {}", temporary_path_));
+  if (close(std::exchange(fd_, -1)) != 0) {
+    const int error_number = errno;
+    unlink(temporary_path_.c_str());
+    return ErrnoStatus(error_number, fmt::format("cannot close {}", temporary_path_));
+  }
+  if (rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+    const int error_number = errno;
+    unlink(temporary_path_.c_str());
+    return ErrnoStatus(error_number, fmt::format("cannot rename {} to {}", temporary_path_, path_));
+  }
+  return OkStatus();
+}
+
+}  // namespace emlio

@@ -1,0 +1,362 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/base/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "emlio/base/thread.h"
+
+namespace emlio {
+namespace {
+
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    std::string pattern = testing::TempDir() + "emlio_file_test_XXXXXX";
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  ~FileTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string PathOf(const std::string& name) const { return directory_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& contents) const {
+    std::ofstream(PathOf(name), std::ios::binary) << contents;
+    return PathOf(name);
+  }
+  std::string Read(const std::string& path) const {
+    Result<std::string> contents = ReadWholeFile(path, size_t{1} << 30);
+    EXPECT_TRUE(contents.ok()) << contents.status().ToString();
+    return contents.ok() ? *contents : std::string();
+  }
+  size_t EntriesInDirectory() const {
+    size_t entries = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      (void)entry;
+      ++entries;
+    }
+    return entries;
+  }
+
+  std::string directory_;
+};
+
+// --- Reading
+
+TEST_F(FileTest, ReadsAtAnyPositionAndLessAtTheEnd) {
+  const auto file = OpenForReading(Write("a", "0123456789"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ((*file)->path(), PathOf("a"));
+  char bytes[10] = {};
+  EXPECT_EQ(*(*file)->ReadAt(3, 4, bytes), 4u);
+  EXPECT_EQ(std::string(bytes, 4), "3456");
+  EXPECT_EQ(*(*file)->ReadAt(8, 10, bytes), 2u);
+  EXPECT_EQ(*(*file)->ReadAt(100, 10, bytes), 0u);
+  EXPECT_EQ((*file)->ReadAt(uint64_t{1} << 63, 1, bytes).status().code(), Code::kIo);
+  (*file)->WillNeed(0, 10);
+}
+
+TEST_F(FileTest, AnOpenFileKeepsItsInodeWhenThePathIsReplaced) {
+  const auto file = OpenForReading(Write("a", "old"));
+  ASSERT_TRUE(file.ok());
+  std::filesystem::rename(Write("b", "new contents"), PathOf("a"));
+  EXPECT_EQ((*file)->Identity()->size_bytes, 3u);
+  EXPECT_NE((*file)->Identity()->inode, IdentityOf(PathOf("a"))->inode);
+}
+
+TEST_F(FileTest, IdentityShowsGrowthAndTouching) {
+  const std::string path = Write("a", "0123");
+  const FileIdentity before = *IdentityOf(path);
+  EXPECT_EQ(before.size_bytes, 4u);
+  EXPECT_EQ(*IdentityOf(path), before);
+  const struct timespec times[2] = {{1, 5}, {1'700'000'000, 5}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  EXPECT_EQ(IdentityOf(path)->mtime_ns, 1'700'000'000'000'000'005);
+  Write("a", "01234");
+  EXPECT_EQ(IdentityOf(path)->size_bytes, 5u);
+}
+
+TEST_F(FileTest, MissingFilesAndOtherThanFilesAreRefusedByName) {
+  const Status missing = OpenForReading(PathOf("none")).status();
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_NE(missing.message().find(PathOf("none")), std::string::npos);
+  EXPECT_EQ(IdentityOf(PathOf("none")).status().code(), Code::kNotFound);
+  EXPECT_EQ(MappedFile::Map(PathOf("none")).status().code(), Code::kNotFound);
+  EXPECT_EQ(OpenForReading(directory_).status().code(), Code::kInvalidArgument);
+  ASSERT_EQ(mkfifo(PathOf("fifo").c_str(), 0600), 0);
+  // Must not wait for a writer.
+  EXPECT_EQ(OpenForReading(PathOf("fifo")).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(MappedFile::Map(PathOf("fifo")).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(FileTest, WholeFileHonoursItsLimit) {
+  const std::string path = Write("a", std::string("\0binary\n", 8));
+  EXPECT_EQ(*ReadWholeFile(path, 8), std::string("\0binary\n", 8));
+  const Status refused = ReadWholeFile(path, 7).status();
+  EXPECT_EQ(refused.code(), Code::kLimitExceeded);
+  EXPECT_NE(refused.message().find(path), std::string::npos);
+}
+
+TEST_F(FileTest, MakesParentsAndAcceptsADirectoryThatIsThere) {
+  EXPECT_TRUE(MakeDirectories(PathOf("a/b/c")).ok());
+  EXPECT_TRUE(MakeDirectories(PathOf("a/b/c")).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(PathOf("a/b/c")));
+  Write("file", "");
+  EXPECT_FALSE(MakeDirectories(PathOf("file/below")).ok());
+  EXPECT_FALSE(MakeDirectories(PathOf("file")).ok());
+}
+
+// --- AtomicFile
+
+TEST_F(FileTest, AtomicFileAppearsWholeAtCommit) {
+  const std::string path = PathOf("out");
+  std::string expected;
+  {
+    auto file = AtomicFile::Create(path);
+    ASSERT_TRUE(file.ok());
+    for (int i = 0; i < 300; ++i) {  // more than its write buffer
+      const std::string piece(10'000, static_cast<char>('a' + i % 26));
+      ASSERT_TRUE((*file)->Append(piece.data(), piece.size()).ok());
+      expected += piece;
+    }
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_EQ((*file)->written_bytes(), expected.size());
+    ASSERT_TRUE((*file)->Commit().ok());
+    EXPECT_EQ(Read(path), expected);
+  }
+  EXPECT_EQ(Read(path), expected);
+  EXPECT_EQ(EntriesInDirectory(), 1u);
+}
+
+TEST_F(FileTest, AtomicFileWithoutCommitLeavesNothing) {
+  {
+    auto file = AtomicFile::Create(PathOf("out"));
+    ASSERT_TRUE(file.ok());
+    const std::string piece(3 << 20, 'x');
+    ASSERT_TRUE((*file)->Append(piece.data(), piece.size()).ok());
+    EXPECT_EQ(EntriesInDirectory(), 1u);
+  }
+  EXPECT_EQ(EntriesInDirectory(), 0u);
+}
+
+TEST_F(FileTest, AtomicFileReplacesWhatWasThereInOneStep) {
+  const std::string path = Write("out", "old");
+  const auto reader = OpenForReading(path);
+  ASSERT_TRUE(reader.ok());
+  auto file = AtomicFile::Create(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Append("newer", 5).ok());
+  EXPECT_EQ(Read(path), "old");
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(Read(path), "newer");
+  EXPECT_EQ((*reader)->Identity()->size_bytes, 3u) << "open readers keep the old contents";
+}
+
+TEST_F(FileTest, AtomicFilesOfOneDestinationDoNotDisturbEachOther) {
+  auto first = AtomicFile::Create(PathOf("out"));
+  auto second = AtomicFile::Create(PathOf("out"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE((*first)->Append("first", 5).ok());
+  ASSERT_TRUE((*second)->Append("second", 6).ok());
+  ASSERT_TRUE((*second)->Commit().ok());
+  EXPECT_EQ(Read(PathOf("out")), "second");
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(Read(PathOf("out")), "first");
+}
+
+TEST_F(FileTest, AtomicFileStepsOverALeftoverOfAKilledProcess) {
+  // The next temporary names of this process, as a former process of the same id left them.
+  std::string taken;
+  {
+    auto file = AtomicFile::Create(PathOf("out"));
+    ASSERT_TRUE(file.ok());
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      taken = entry.path().filename();
+    }
+  }
+  const size_t dot = taken.rfind('.');
+  const int number = std::stoi(taken.substr(dot + 1));
+  for (int i = 1; i <= 3; ++i) Write(taken.substr(0, dot + 1) + std::to_string(number + i), "left");
+  auto file = AtomicFile::Create(PathOf("out"));
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(Read(PathOf("out")), "");
+  EXPECT_EQ(EntriesInDirectory(), 4u);
+}
+
+TEST_F(FileTest, AtomicFileNamesThePlaceItCannotWriteTo) {
+  const Status status = AtomicFile::Create(PathOf("none/out")).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find("none/out"), std::string::npos);
+}
+
+TEST_F(FileTest, AtomicFileThatCouldNotTakeTheNameRemovesItself) {
+  ASSERT_TRUE(MakeDirectories(PathOf("out/inside")).ok());
+  {
+    auto file = AtomicFile::Create(PathOf("out"));
+    ASSERT_TRUE(file.ok());
+    EXPECT_FALSE((*file)->Commit().ok());
+  }
+  EXPECT_EQ(EntriesInDirectory(), 1u);
+}
+
+// A full disk, in a form that needs no disk: the process's own limit on file size.
+TEST_F(FileTest, AtomicFileIsNotCommittedAfterAFailedWriteEvenWhenRoomComesBack) {
+  struct rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct sigaction ignore = {}, previous;
+  ignore.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGXFSZ, &ignore, &previous), 0);
+  auto file = AtomicFile::Create(PathOf("out"));
+  ASSERT_TRUE(file.ok());
+  struct rlimit small = before;
+  small.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string piece(3 << 20, 'x');
+  const Status failed = (*file)->Append(piece.data(), piece.size());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(failed.code(), Code::kIo);
+  EXPECT_EQ((*file)->Commit(), failed);
+  file->reset();
+  EXPECT_EQ(EntriesInDirectory(), 0u);
+  sigaction(SIGXFSZ, &previous, nullptr);
+}
+
+// --- MappedFile and GuardedCopy
+
+TEST_F(FileTest, MappingShowsTheContentsAndOutlivesThePath) {
+  const std::string path = Write("a", "0123456789");
+  const auto file = MappedFile::Map(path);
+  ASSERT_TRUE(file.ok());
+  std::filesystem::remove(path);
+  ASSERT_EQ((*file)->size(), 10u);
+  EXPECT_EQ((*file)->identity().size_bytes, 10u);
+  EXPECT_EQ(std::memcmp((*file)->data(), "0123456789", 10), 0);
+}
+
+TEST_F(FileTest, AnEmptyFileMapsToNothing) {
+  const auto file = MappedFile::Map(Write("a", ""));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ((*file)->size(), 0u);
+}
+
+TEST_F(FileTest, GuardedCopyGathersRanges) {
+  const auto file = MappedFile::Map(Write("a", "0123456789"));
+  ASSERT_TRUE(file.ok());
+  const uint8_t* data = (*file)->data();
+  uint8_t to[6] = {};
+  const CopyRange ranges[] = {{data + 7, to, 3}, {}, {data, to + 3, 2}};
+  EXPECT_TRUE(GuardedCopy(ranges));
+  EXPECT_EQ(std::string(reinterpret_cast<char*>(to), 5), "78901");
+  EXPECT_EQ(to[5], 0) << "nothing is written outside the ranges";
+  EXPECT_TRUE(GuardedCopy({}));
+}
+
+constexpr size_t kPages = 64;
+
+class TruncatedFileTest : public FileTest {
+ protected:
+  TruncatedFileTest() {
+    path_ = Write("a", std::string(kPages * page_bytes_, 'x'));
+    auto file = MappedFile::Map(path_);
+    EXPECT_TRUE(file.ok());
+    file_ = *std::move(file);
+    to_.resize(file_->size());
+  }
+  bool CopyPages(size_t from, size_t pages) {
+    const CopyRange range = {file_->data() + from * page_bytes_, to_.data(), pages * page_bytes_};
+    return GuardedCopy({&range, 1});
+  }
+  void TruncateToPages(size_t pages) {
+    ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(pages * page_bytes_)), 0);
+  }
+
+  const size_t page_bytes_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::string path_;
+  std::unique_ptr<MappedFile> file_;
+  std::vector<uint8_t> to_;
+};
+
+TEST_F(TruncatedFileTest, CopyOfLostPagesFailsAndTheProcessGoesOn) {
+  ASSERT_TRUE(CopyPages(0, kPages));
+  TruncateToPages(1);
+  EXPECT_TRUE(CopyPages(0, 1));
+  EXPECT_FALSE(CopyPages(0, kPages));
+  EXPECT_FALSE(CopyPages(2, 1)) << "again: the signal must not stay blocked";
+  TruncateToPages(0);
+  EXPECT_FALSE(CopyPages(0, 1));
+  TruncateToPages(kPages);
+  EXPECT_TRUE(CopyPages(0, kPages)) << "a file that grew back reads as zeros";
+  EXPECT_EQ(to_[0], 0);
+}
+
+TEST_F(TruncatedFileTest, ManyThreadsCopyWhileTheFileShrinksAndGrows) {
+  std::atomic<uint64_t> copied = 0;
+  std::atomic<uint64_t> failed = 0;
+  std::vector<Thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back("copier", [&](std::stop_token stop) {
+      std::vector<uint8_t> to(file_->size());
+      const CopyRange range = {file_->data(), to.data(), to.size()};
+      while (!stop.stop_requested()) ++(GuardedCopy({&range, 1}) ? copied : failed);
+    });
+  }
+  while (copied < 50 || failed < 50) {
+    TruncateToPages(kPages / 2);
+    std::this_thread::yield();
+    TruncateToPages(kPages);
+    std::this_thread::yield();
+  }
+  threads.clear();
+  EXPECT_GE(copied, 50u);
+  EXPECT_GE(failed, 50u);
+}
+
+using TruncatedFileDeathTest = TruncatedFileTest;
+
+TEST_F(TruncatedFileDeathTest, AFaultThatIsNotOursStillEndsTheProcess) {
+  ASSERT_TRUE(CopyPages(0, 1));  // the handler is installed now
+  TruncateToPages(0);
+  EXPECT_EXIT(
+      {
+        const volatile uint8_t* lost = file_->data();
+        std::exit(*lost);
+      },
+      [](int status) {
+        return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
+      },
+      "");
+}
+
+TEST_F(TruncatedFileDeathTest, AFaultThatIsNotOursReachesTheFormerHandler) {
+  TruncateToPages(0);
+  EXPECT_EXIT(
+      {
+        signal(SIGBUS, [](int) { _exit(42); });
+        const CopyRange nothing;
+        (void)GuardedCopy({&nothing, 1});
+        const volatile uint8_t* lost = file_->data();
+        std::exit(*lost);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
+}  // namespace
+}  // namespace emlio
