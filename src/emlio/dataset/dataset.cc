@@ -1,0 +1,417 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/dataset/dataset.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "emlio/base/crc32c.h"
+#include "emlio/base/endian.h"
+#include "emlio/base/file.h"
+#include "emlio/base/log.h"
+#include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
+#include "emlio/dataset/find_shards.h"
+#include "emlio/tfrecord/content.h"
+#include "emlio/tfrecord/index.h"
+#include "emlio/tfrecord/record.h"
+
+namespace emlio::dataset {
+namespace {
+
+using tfrecord::ShardIndex;
+
+struct OpenedShard {
+  std::string path;
+  std::unique_ptr<MappedFile> file;
+  ShardIndex index;
+};
+
+// What opening one shard led to.
+struct Outcome {
+  Status status;
+  std::optional<OpenedShard> shard;
+  std::string stale;    // why a saved index was not used
+  std::string unsaved;  // why the new index is in memory only
+};
+
+// Adds up what the indexing threads do.
+class ProgressReporter {
+ public:
+  ProgressReporter(const ProgressCallback& callback, uint64_t shards, uint64_t bytes)
+      : callback_(callback) {
+    progress_.shards_total = shards;
+    progress_.bytes_total = bytes;
+  }
+  // Part of a shard was indexed.
+  void Indexed(uint64_t bytes) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    progress_.bytes_done += bytes;
+    indexing_ = true;
+    if (callback_) callback_(progress_);
+  }
+  // A shard is open; `bytes` of it were not told by Indexed.
+  void Opened(uint64_t bytes) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    progress_.bytes_done += bytes;
+    ++progress_.shards_done;
+    if (callback_ && indexing_) callback_(progress_);
+  }
+
+ private:
+  const ProgressCallback& callback_;
+  Mutex mu_;
+  Progress progress_ EMLIO_GUARDED_BY(mu_);
+  bool indexing_ EMLIO_GUARDED_BY(mu_) = false;
+};
+
+// The default of DatasetOptions::index_directory; empty when the environment has no home.
+std::string DefaultIndexDirectory() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/emlio/index";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/emlio/index";
+  return "";
+}
+
+// Opens shards with the options of one data set. Used by several threads at once.
+class Opener {
+ public:
+  Opener(const DatasetOptions& options, ProgressReporter* reporter)
+      : options_(options),
+        index_directory_(options.index_directory.empty() ? DefaultIndexDirectory()
+                                                         : options.index_directory),
+        reporter_(reporter) {}
+
+  void Open(const FoundShard& found, Outcome* outcome) const {
+    auto file = MappedFile::Map(found.path);
+    if (!file.ok()) {
+      outcome->status = file.status();
+      return;
+    }
+    const FileIdentity identity = (*file)->identity();
+    auto index = LoadIndex(found.path, identity, &outcome->stale);
+    uint64_t untold_bytes = identity.size_bytes;
+    if (!index.has_value()) {
+      auto built = BuildIndex(found.path, identity, &untold_bytes);
+      if (!built.ok()) {
+        outcome->status = built.status();
+        return;
+      }
+      index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
+    }
+    outcome->shard = OpenedShard{found.path, *std::move(file), *std::move(index)};
+    reporter_->Opened(untold_bytes);
+  }
+
+ private:
+  // In the index directory; empty when there is none.
+  std::string CachedIndexPath(const std::string& shard_path) const {
+    std::error_code error;
+    const auto real_path = std::filesystem::canonical(shard_path, error);
+    if (error || index_directory_.empty()) return "";
+    const std::string& name = real_path.native();
+    return fmt::format("{}/{}{}", index_directory_, ToHex(Xxh3(name.data(), name.size())),
+                       tfrecord::kIndexSuffix);
+  }
+  static std::string IndexPathBeside(const std::string& shard_path) {
+    return shard_path + tfrecord::kIndexSuffix;
+  }
+
+  // An index may have been left in either place, whatever the options say about new ones.
+  std::optional<ShardIndex> LoadIndex(const std::string& shard_path, const FileIdentity& identity,
+                                      std::string* stale) const {
+    for (const std::string& path : {IndexPathBeside(shard_path), CachedIndexPath(shard_path)}) {
+      if (path.empty()) continue;
+      auto index = ShardIndex::Load(path, identity);
+      // One that has a record over the limit is looked at anew: building names the record.
+      if (index.ok() && index->max_record_bytes() <= options_.max_record_bytes) {
+        stale->clear();
+        return *std::move(index);
+      }
+      if (!index.ok() && index.status().code() != Code::kNotFound) {
+        *stale = index.status().message();
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result<ShardIndex> BuildIndex(const std::string& shard_path, const FileIdentity& identity,
+                                uint64_t* untold_bytes) const {
+    EMLIO_ASSIGN_OR_RETURN(const auto file, OpenForReading(shard_path));
+    tfrecord::IndexOptions options;
+    options.max_record_bytes = options_.max_record_bytes;
+    options.progress = [&](uint64_t bytes) {
+      *untold_bytes -= std::min(bytes, *untold_bytes);
+      reporter_->Indexed(bytes);
+    };
+    auto index = ShardIndex::Build(*file, options);
+    if (!index.ok() && index.status().code() == Code::kUnsupported) {
+      EMLIO_ASSIGN_OR_RETURN(const bool is_empty, tfrecord::IsEmptyGzip(*file));
+      if (is_empty) index = ShardIndex(identity);
+    }
+    if (index.ok() && index->shard_identity() != identity) {
+      return ShardChanged(
+          fmt::format("shard {} was replaced while it was opened: try again", shard_path));
+    }
+    return index;
+  }
+
+  // Returns the index to use: the saved one, which takes no memory, or the given one.
+  ShardIndex SaveIndex(const std::string& shard_path, ShardIndex index,
+                       std::string* unsaved) const {
+    if (index.records() == 0) return index;
+    const std::string path =
+        options_.index_beside ? IndexPathBeside(shard_path) : CachedIndexPath(shard_path);
+    if (path.empty()) {
+      *unsaved = "neither XDG_CACHE_HOME nor HOME is set";
+      return index;
+    }
+    Status status = options_.index_beside ? OkStatus() : MakeDirectories(index_directory_);
+    if (status.ok()) status = index.Save(path);
+    if (!status.ok()) {
+      *unsaved = status.message();
+      return index;
+    }
+    auto saved = ShardIndex::Load(path, index.shard_identity());
+    return saved.ok() ? *std::move(saved) : std::move(index);
+  }
+
+  const DatasetOptions& options_;
+  const std::string index_directory_;
+  ProgressReporter* const reporter_;
+};
+
+// Opens all, on several threads. Stops early when one cannot be opened; the outcome of the first in
+// order that failed has the reason.
+std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<FoundShard>& found) {
+  uint64_t bytes = 0;
+  for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
+  ProgressReporter reporter(options.progress, found.size(), bytes);
+  const Opener opener(options, &reporter);
+
+  std::vector<Outcome> outcomes(found.size());
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  const auto work = [&] {
+    for (size_t i; !failed && (i = next++) < found.size();) {
+      opener.Open(found[i], &outcomes[i]);
+      if (!outcomes[i].status.ok()) failed = true;
+    }
+  };
+  const size_t wanted = options.index_threads > 0 ? static_cast<size_t>(options.index_threads)
+                                                  : std::thread::hardware_concurrency();
+  std::vector<Thread> helpers;
+  for (size_t i = 1; i < std::min(wanted, found.size()); ++i) {
+    helpers.emplace_back("emlio-index", [&work](std::stop_token) { work(); });
+  }
+  work();
+  for (Thread& helper : helpers) helper.Join();
+  return outcomes;
+}
+
+// One line each, however many shards it is about.
+void LogOutcomes(const std::vector<Outcome>& outcomes) {
+  size_t stale = 0, unsaved = 0, empty = 0;
+  const Outcome *first_stale = nullptr, *first_unsaved = nullptr, *first_empty = nullptr;
+  const auto note = [](const Outcome& outcome, size_t* count, const Outcome** first) {
+    if ((*count)++ == 0) *first = &outcome;
+  };
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.stale.empty()) note(outcome, &stale, &first_stale);
+    if (!outcome.unsaved.empty()) note(outcome, &unsaved, &first_unsaved);
+    if (outcome.shard->index.records() == 0) note(outcome, &empty, &first_empty);
+  }
+  if (stale > 0) {
+    LogWarning("{} of {} shards were indexed again, for example {} (now {} records): {}", stale,
+               outcomes.size(), first_stale->shard->path, first_stale->shard->index.records(),
+               first_stale->stale);
+  }
+  if (unsaved > 0) {
+    LogWarning(
+        "{} of {} indexes cannot be kept and will be built again at every start: {}; choose "
+        "another index directory",
+        unsaved, outcomes.size(), first_unsaved->unsaved);
+  }
+  if (empty > 0) {
+    LogWarning("{} of {} shards have no record, for example {}", empty, outcomes.size(),
+               first_empty->shard->path);
+  }
+}
+
+class MappedDataset : public Dataset {
+ public:
+  MappedDataset(std::string name, Manifest manifest, std::vector<OpenedShard> shards)
+      : name_(std::move(name)), manifest_(std::move(manifest)), shards_(std::move(shards)) {}
+
+  const std::string& name() const override { return name_; }
+  const Manifest& manifest() const override { return manifest_; }
+  const std::string& path(uint32_t shard) const override { return shards_[shard].path; }
+
+  RecordLocation Locate(uint32_t shard, uint64_t record) const override {
+    const auto entry = shards_[shard].index.Locate(record);
+    // A damaged index has no better answer; Gather reports it.
+    if (!entry.has_value()) return {};
+    return {entry->offset + tfrecord::kHeaderBytes, entry->payload_bytes};
+  }
+
+  Status Gather(std::span<GatherItem> items) const override {
+    for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
+      const size_t count = std::min(kGatheredTogether, items.size() - at);
+      EMLIO_RETURN_IF_ERROR(GatherSome(items.subspan(at, count)));
+    }
+    return OkStatus();
+  }
+
+  Status VerifyRecord(uint32_t shard, uint64_t record) const override {
+    const OpenedShard& opened = shards_[shard];
+    const RecordLocation location = Locate(shard, record);
+    std::vector<uint8_t> payload(location.payload_bytes);
+    GatherItem item;
+    item.shard = shard;
+    item.record = record;
+    item.size = payload.size();
+    item.to = payload.data();
+    EMLIO_RETURN_IF_ERROR(Gather({&item, 1}));
+    const uint32_t computed = Crc32c(payload.data(), payload.size());
+    if (computed == item.crc32c) return OkStatus();
+    const uint64_t offset = location.payload_offset - tfrecord::kHeaderBytes;
+    // A cut inside the last page reads as zeros: was the file changed, or is it damaged?
+    const auto now = IdentityOf(opened.path);
+    const FileIdentity& then = opened.file->identity();
+    if (now.ok() && now->inode == then.inode && now->device == then.device && *now != then) {
+      return ShardChanged(fmt::format("{}: the file was changed while it was open",
+                                      tfrecord::Place(opened.path, record, offset)));
+    }
+    return tfrecord::PayloadChecksumError(opened.path, record, offset, item.crc32c, computed);
+  }
+
+ private:
+  // Copies of so many records share one guard; the scratch for them lies on the stack.
+  static constexpr size_t kGatheredTogether = 64;
+
+  // REQUIRES: at most kGatheredTogether items.
+  Status GatherSome(std::span<GatherItem> items) const {
+    struct Framing {
+      std::array<uint8_t, tfrecord::kHeaderBytes> header;
+      std::array<uint8_t, tfrecord::kFooterBytes> footer;
+    };
+    std::array<Framing, kGatheredTogether> framings;
+    std::array<ShardIndex::Entry, kGatheredTogether> entries;
+    std::array<CopyRange, 3 * kGatheredTogether> ranges;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const GatherItem& item = items[i];
+      const OpenedShard& shard = shards_[item.shard];
+      const auto entry = shard.index.Locate(item.record);
+      if (!entry.has_value()) {
+        return Corrupt(fmt::format(
+            "the index of shard {} was damaged while it was in use (record {}): delete it and "
+            "start again",
+            shard.path, item.record));
+      }
+      if (item.size > entry->payload_bytes || item.begin > entry->payload_bytes - item.size) {
+        return InvalidArgument(
+            fmt::format("{}: {} bytes from {} are not inside the {} bytes of the record",
+                        tfrecord::Place(shard.path, item.record, entry->offset), item.size,
+                        item.begin, entry->payload_bytes));
+      }
+      entries[i] = *entry;
+      // Inside the mapping: an index entry lies inside the shard as it was when it was mapped.
+      const uint8_t* header = shard.file->data() + entry->offset;
+      const uint8_t* payload = header + tfrecord::kHeaderBytes;
+      ranges[3 * i] = {header, framings[i].header.data(), tfrecord::kHeaderBytes};
+      ranges[3 * i + 1] = {payload + item.begin, item.to, item.size};
+      ranges[3 * i + 2] = {payload + entry->payload_bytes, framings[i].footer.data(),
+                           tfrecord::kFooterBytes};
+    }
+    if (!GuardedCopy({ranges.data(), 3 * items.size()})) {
+      // Find out which one it was, for the message.
+      size_t lost = 0;
+      while (lost + 1 < items.size() && GuardedCopy({&ranges[3 * lost], 3})) ++lost;
+      return Changed(items[lost], entries[lost], "the file became shorter or cannot be read");
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      uint64_t payload_bytes = 0;
+      if (!tfrecord::DecodeHeader(framings[i].header.data(), &payload_bytes) ||
+          payload_bytes != entries[i].payload_bytes) {
+        return Changed(items[i], entries[i],
+                       fmt::format("its header is no longer that of a record of {} bytes",
+                                   entries[i].payload_bytes));
+      }
+      items[i].crc32c = UnmaskCrc(LoadLe<uint32_t>(framings[i].footer.data()));
+    }
+    return OkStatus();
+  }
+
+  Status Changed(const GatherItem& item, const ShardIndex::Entry& entry,
+                 std::string_view how) const {
+    return ShardChanged(fmt::format(
+        "{}: the shard changed while it was open: {}; write new files instead of changing them",
+        tfrecord::Place(shards_[item.shard].path, item.record, entry.offset), how));
+  }
+
+  const std::string name_;
+  const Manifest manifest_;
+  const std::vector<OpenedShard> shards_;  // in the order of the manifest
+};
+
+Status CheckOptions(const DatasetOptions& options) {
+  if (options.name.empty() || options.name.size() > 255 ||
+      options.name.find('/') != std::string::npos) {
+    return InvalidArgument(
+        fmt::format("'{}' cannot name a data set: 1 to 255 bytes without '/'", options.name));
+  }
+  if (options.patterns.empty()) {
+    return InvalidArgument(fmt::format("data set '{}' has no file and no pattern", options.name));
+  }
+  if (options.max_record_bytes == 0 ||
+      options.max_record_bytes > tfrecord::kHighestMaxRecordBytes) {
+    return InvalidArgument(fmt::format("a largest record of {} bytes is not possible: 1 to {}",
+                                       options.max_record_bytes, tfrecord::kHighestMaxRecordBytes));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
+  EMLIO_RETURN_IF_ERROR(CheckOptions(options));
+  const std::string context = fmt::format("data set '{}'", options.name);
+  auto found = FindShards(options.patterns);
+  if (!found.ok()) return found.status().WithContext(context);
+  std::vector<Outcome> outcomes = OpenAll(options, *found);
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.status.ok()) return outcome.status.WithContext(context);
+  }
+  LogOutcomes(outcomes);
+
+  std::vector<ShardInfo> infos;
+  std::vector<OpenedShard> shards;
+  infos.reserve(outcomes.size());
+  shards.reserve(outcomes.size());
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const ShardIndex& index = outcomes[i].shard->index;
+    infos.push_back({(*found)[i].name, index.records(), index.payload_bytes(),
+                     index.max_record_bytes(), index.fingerprint()});
+    shards.push_back(*std::move(outcomes[i].shard));
+  }
+  auto manifest = Manifest::Create(std::move(infos));
+  if (!manifest.ok()) {
+    return manifest.status().WithContext(
+        fmt::format("{} ({})", context, fmt::join(options.patterns, ", ")));
+  }
+  return std::unique_ptr<Dataset>(std::make_unique<MappedDataset>(
+      std::move(options.name), *std::move(manifest), std::move(shards)));
+}
+
+}  // namespace emlio::dataset

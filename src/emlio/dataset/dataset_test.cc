@@ -1,0 +1,465 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/dataset/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "emlio/base/thread.h"
+#include "emlio/tfrecord/index.h"
+#include "emlio/tfrecord/test_util.h"
+
+namespace emlio::dataset {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using tfrecord::Framed;
+using tfrecord::HeaderOf;
+using tfrecord::ReadBytes;
+using tfrecord::Shard;
+using tfrecord::TempDir;
+using tfrecord::WriteBytes;
+using std::string_literals::operator""s;
+
+std::string Payload(int shard, int record, size_t size) {
+  std::string payload = std::to_string(shard) + ":" + std::to_string(record);
+  payload.resize(size, static_cast<char>('a' + record % 26));
+  return payload;
+}
+
+class DatasetTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directory(data_); }
+
+  // shards(k, n) of size bytes each, named s-0, s-1, ...
+  void WriteShards(int shards, int records, size_t size = 100) {
+    for (int s = 0; s < shards; ++s) {
+      std::vector<std::string> payloads;
+      for (int r = 0; r < records; ++r) payloads.push_back(Payload(s, r, size));
+      WriteBytes(ShardPath(s), Shard(payloads));
+    }
+  }
+  std::string ShardPath(int shard) const { return data_ + "/s-" + std::to_string(shard); }
+
+  Result<std::unique_ptr<Dataset>> Open(std::vector<std::string> patterns = {"s-*"}) {
+    DatasetOptions options = options_;
+    options.name = "test";
+    if (options.index_directory.empty()) options.index_directory = cache_;
+    for (const auto& pattern : patterns) options.patterns.push_back(data_ + "/" + pattern);
+    return Dataset::Open(options);
+  }
+  // Opens, and returns what was logged.
+  std::string LogOfOpening(const std::vector<std::string>& patterns = {"s-*"}) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(Open(patterns).ok());
+    return testing::internal::GetCapturedStderr();
+  }
+  std::vector<std::string> SavedIndexes() const {
+    std::vector<std::string> paths;
+    if (!std::filesystem::exists(cache_)) return paths;
+    for (const auto& entry : std::filesystem::directory_iterator(cache_)) {
+      paths.push_back(entry.path().string());
+    }
+    return paths;
+  }
+  static Result<std::string> Read(const Dataset& dataset, uint32_t shard, uint64_t record) {
+    std::string payload(dataset.Locate(shard, record).payload_bytes, '\0');
+    GatherItem item;
+    item.shard = shard;
+    item.record = record;
+    item.size = payload.size();
+    item.to = reinterpret_cast<uint8_t*>(payload.data());
+    EMLIO_RETURN_IF_ERROR(dataset.Gather({&item, 1}));
+    EXPECT_EQ(item.crc32c, Crc32c(payload.data(), payload.size()));
+    return payload;
+  }
+
+  const TempDir dir_;
+  const std::string data_ = dir_ / "data";
+  const std::string cache_ = dir_ / "cache/index";
+  DatasetOptions options_;
+};
+
+TEST_F(DatasetTest, GathersEveryRecordOfEveryShard) {
+  WriteShards(3, 500);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+  EXPECT_EQ((*dataset)->name(), "test");
+  EXPECT_EQ((*dataset)->path(1), ShardPath(1));
+  const Manifest& manifest = (*dataset)->manifest();
+  ASSERT_EQ(manifest.shards().size(), 3u);
+  EXPECT_EQ(manifest.records(), 1500u);
+  EXPECT_EQ(manifest.payload_bytes(), 150'000u);
+  // All in one call, scattered over one buffer.
+  std::string buffer(150'000, '\0');
+  std::vector<GatherItem> items;
+  for (uint32_t i = 0; i < 1500; ++i) {
+    GatherItem item;
+    item.shard = i % 3;
+    item.record = i / 3;
+    item.size = 100;
+    item.to = reinterpret_cast<uint8_t*>(buffer.data()) + 100 * i;
+    items.push_back(item);
+  }
+  ASSERT_TRUE((*dataset)->Gather(items).ok());
+  for (int i = 0; i < 1500; ++i) {
+    const std::string expected = Payload(i % 3, i / 3, 100);
+    ASSERT_EQ(buffer.substr(100 * i, 100), expected) << i;
+    ASSERT_EQ(items[i].crc32c, Crc32c(expected.data(), expected.size()));
+  }
+}
+
+TEST_F(DatasetTest, GathersPiecesAndRefusesWhatLiesOutside) {
+  WriteShards(1, 2);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  const std::string whole = Payload(0, 1, 100);
+  std::string piece(30, '\0');
+  GatherItem item;
+  item.record = 1;
+  item.begin = 40;
+  item.size = 30;
+  item.to = reinterpret_cast<uint8_t*>(piece.data());
+  ASSERT_TRUE((*dataset)->Gather({&item, 1}).ok());
+  EXPECT_EQ(piece, whole.substr(40, 30));
+  EXPECT_EQ(item.crc32c, Crc32c(whole.data(), whole.size())) << "of the whole record";
+  for (uint64_t begin : {uint64_t{71}, ~uint64_t{0} - 10}) {
+    item.begin = begin;
+    EXPECT_EQ((*dataset)->Gather({&item, 1}).code(), Code::kInvalidArgument);
+  }
+}
+
+TEST_F(DatasetTest, ZeroLengthAndLargeRecordsAndAnyBytesComeThrough) {
+  std::string all_bytes(256, '\0');
+  for (int i = 0; i < 256; ++i) all_bytes[i] = static_cast<char>(i);
+  const std::vector<std::string> payloads = {"", all_bytes, std::string(100'000'000, 'L'), ""};
+  WriteBytes(ShardPath(0), Shard(payloads));
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+  EXPECT_EQ((*dataset)->manifest().max_record_bytes(), 100'000'000u);
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    const auto payload = Read(**dataset, 0, i);
+    ASSERT_TRUE(payload.ok()) << payload.status().ToString();
+    EXPECT_TRUE(*payload == payloads[i]) << i;
+  }
+}
+
+TEST_F(DatasetTest, OddPathsWork) {
+  std::filesystem::create_directory(data_ + "/dir [1] ключ");
+  WriteBytes(data_ + "/dir [1] ключ/s [x]\xff", Shard({"one"}));
+  for (const char* pattern : {"dir [1] ключ/s [x]\xff", "dir [1] ключ/*", "dir [1] ключ"}) {
+    const auto dataset = Open({pattern});
+    ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+    EXPECT_EQ((*dataset)->manifest().shards()[0].name, "s [x]\xff");
+    EXPECT_EQ(*Read(**dataset, 0, 0), "one");
+  }
+  EXPECT_EQ(SavedIndexes().size(), 1u);
+}
+
+TEST_F(DatasetTest, SecondOpeningUsesSavedIndexes) {
+  WriteShards(4, 10);
+  std::vector<Progress> calls;
+  options_.progress = [&](const Progress& progress) { calls.push_back(progress); };
+  const auto first = Open();
+  ASSERT_TRUE(first.ok());
+  ASSERT_FALSE(calls.empty());
+  EXPECT_EQ(calls.back().shards_done, 4u);
+  EXPECT_EQ(calls.back().shards_total, 4u);
+  EXPECT_EQ(calls.back().bytes_done, 4u * 10 * 116);
+  EXPECT_EQ(calls.back().bytes_total, 4u * 10 * 116);
+  EXPECT_EQ(SavedIndexes().size(), 4u);
+
+  calls.clear();
+  const auto second = Open();
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(calls.empty()) << "nothing was built";
+  EXPECT_EQ((*first)->manifest().digest(), (*second)->manifest().digest());
+  EXPECT_EQ(*Read(**second, 3, 9), Payload(3, 9, 100));
+  EXPECT_EQ(LogOfOpening(), "");
+}
+
+TEST_F(DatasetTest, IndexesBesideTheShardsAreWrittenOnRequestAndAlwaysRead) {
+  WriteShards(2, 10);
+  options_.index_beside = true;
+  ASSERT_TRUE(Open({"*"}).ok());
+  EXPECT_TRUE(std::filesystem::exists(ShardPath(0) + ".emlio-index"));
+  EXPECT_TRUE(SavedIndexes().empty());
+  options_.index_beside = false;
+  bool built = false;
+  options_.progress = [&](const Progress&) { built = true; };
+  const auto dataset = Open({"*"});
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_EQ((*dataset)->manifest().shards().size(), 2u) << "an index is no shard";
+  EXPECT_FALSE(built);
+}
+
+TEST_F(DatasetTest, AReplacedShardIsIndexedAgainWithAWarning) {
+  WriteShards(2, 10);
+  ASSERT_TRUE(Open().ok());
+  std::filesystem::resize_file(ShardPath(1), 9 * 116);  // between two records
+  const std::string log = LogOfOpening();
+  EXPECT_THAT(log, HasSubstr("1 of 2 shards were indexed again"));
+  EXPECT_THAT(log, HasSubstr("(now 9 records)"));
+  EXPECT_THAT(log, HasSubstr("10 records"));
+  const auto dataset = Open();
+  EXPECT_EQ((*dataset)->manifest().records(), 19u);
+}
+
+TEST_F(DatasetTest, DamagedForeignAndSwappedIndexesAreBuiltAgain) {
+  WriteShards(2, 10);
+  const auto first = Open();
+  ASSERT_TRUE(first.ok());
+  auto indexes = SavedIndexes();
+  ASSERT_EQ(indexes.size(), 2u);
+  const std::string good[2] = {ReadBytes(indexes[0]), ReadBytes(indexes[1])};
+  const std::pair<std::string, std::string> cases[] = {
+      {"", ""},
+      {"no index at all", good[1]},
+      {good[1], good[0]},
+      {good[0].substr(0, 100), good[1].substr(0, 96)},
+      {good[0] + good[1], good[1]}};
+  for (const auto& [a, b] : cases) {
+    WriteBytes(indexes[0], a);
+    WriteBytes(indexes[1], b);
+    EXPECT_THAT(LogOfOpening(), HasSubstr("indexed again"));
+    const auto dataset = Open();
+    ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+    EXPECT_EQ((*dataset)->manifest().digest(), (*first)->manifest().digest());
+    EXPECT_EQ(ReadBytes(indexes[0]), good[0]);
+    EXPECT_EQ(ReadBytes(indexes[1]), good[1]);
+  }
+}
+
+TEST_F(DatasetTest, AnIndexDirectoryThatCannotBeWrittenIsAWarning) {
+  WriteShards(2, 10);
+  WriteBytes(dir_ / "file", "in the way");
+  for (const std::string& directory : {dir_ / "file", std::string("/proc/emlio")}) {
+    options_.index_directory = directory;
+    const std::string log = LogOfOpening();
+    EXPECT_THAT(log, HasSubstr("2 of 2 indexes cannot be kept"));
+    const auto dataset = Open();
+    ASSERT_TRUE(dataset.ok());
+    EXPECT_EQ(*Read(**dataset, 1, 3), Payload(1, 3, 100));
+  }
+}
+
+TEST_F(DatasetTest, ShardsAreNeverWritten) {
+  WriteShards(1, 50);
+  ASSERT_EQ(chmod(ShardPath(0).c_str(), 0444), 0);
+  const std::string before = ReadBytes(ShardPath(0));
+  const auto identity = IdentityOf(ShardPath(0));
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(*Read(**dataset, 0, i), Payload(0, i, 100));
+  EXPECT_EQ(ReadBytes(ShardPath(0)), before);
+  EXPECT_EQ(*IdentityOf(ShardPath(0)), *identity);
+}
+
+TEST_F(DatasetTest, NothingToReadIsAnErrorThatNamesThePatterns) {
+  const auto missing = Open({"typo-*"});
+  EXPECT_EQ(missing.status().code(), Code::kNotFound);
+  EXPECT_THAT(missing.status().message(), HasSubstr("typo-*"));
+  for (int i = 0; i < 4; ++i) WriteBytes(ShardPath(i), "");
+  const auto empty = Open({"s-*", "s-1*"});
+  EXPECT_EQ(empty.status().code(), Code::kNotFound);
+  EXPECT_THAT(empty.status().message(), HasSubstr("s-*"));
+  EXPECT_THAT(empty.status().message(), HasSubstr("s-1*"));
+}
+
+TEST_F(DatasetTest, EmptyShardsAmongOthersAreAWarning) {
+  WriteShards(3, 10);
+  WriteBytes(ShardPath(3), "");
+  WriteBytes(ShardPath(4), "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0"s);
+  EXPECT_THAT(LogOfOpening(), HasSubstr("2 of 5 shards have no record"));
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_EQ((*dataset)->manifest().records(), 30u);
+  EXPECT_EQ((*dataset)->manifest().shards()[4].records, 0u);
+}
+
+TEST_F(DatasetTest, OtherFilesAreRefusedAtStart) {
+  WriteShards(3, 10);
+  const struct {
+    std::string bytes;
+    Code code;
+    std::string says;
+  } kCases[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, '0') +
+           "\nsize 1073741824\n",
+       Code::kCorrupt, "not a TFRecord file"},
+      {HeaderOf((uint64_t{1} << 63) + 5) + "rest", Code::kLimitExceeded, "9223372036854775813"},
+      {HeaderOf(1 << 20) + "rest", Code::kTruncated, "truncated"},
+      {"\x1f\x8b\x08"s + std::string(100, 'z'), Code::kUnsupported, "gzip"},
+      {Shard({"a", "b"}).substr(0, 20), Code::kTruncated, "record 1 at offset 17"},
+  };
+  for (const auto& c : kCases) {
+    WriteBytes(ShardPath(1), c.bytes);
+    const auto dataset = Open();
+    EXPECT_EQ(dataset.status().code(), c.code) << dataset.status().ToString();
+    EXPECT_THAT(dataset.status().message(), HasSubstr(c.says));
+    EXPECT_THAT(dataset.status().message(), HasSubstr(ShardPath(1)));
+  }
+}
+
+TEST_F(DatasetTest, ALowerLimitHoldsForIndexedShardsToo) {
+  WriteShards(1, 10);
+  ASSERT_TRUE(Open().ok());
+  options_.max_record_bytes = 99;
+  const auto dataset = Open();
+  EXPECT_EQ(dataset.status().code(), Code::kLimitExceeded);
+  EXPECT_THAT(dataset.status().message(), HasSubstr("record 0 at offset 0"));
+  options_.max_record_bytes = uint64_t{1} << 32;
+  EXPECT_EQ(Open().status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(DatasetTest, NamesAreChecked) {
+  WriteShards(1, 1);
+  for (const std::string& name : {""s, "a/b"s, std::string(256, 'n')}) {
+    DatasetOptions options;
+    options.name = name;
+    options.patterns = {ShardPath(0)};
+    EXPECT_EQ(Dataset::Open(options).status().code(), Code::kInvalidArgument) << name;
+  }
+  DatasetOptions options;
+  options.name = "ok";
+  EXPECT_EQ(Dataset::Open(options).status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(DatasetTest, RenamedAndReplacedFilesDoNotMatterOnceOpen) {
+  WriteShards(1, 10);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  std::filesystem::rename(ShardPath(0), data_ + "/elsewhere");
+  WriteBytes(ShardPath(0), "something else");
+  EXPECT_EQ(*Read(**dataset, 0, 7), Payload(0, 7, 100));
+  EXPECT_TRUE((*dataset)->VerifyRecord(0, 7).ok());
+}
+
+TEST_F(DatasetTest, AShardCutWhileOpenIsReportedAndOthersGoOn) {
+  WriteShards(2, 1000, 1000);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  ASSERT_EQ(truncate(ShardPath(0).c_str(), 4096), 0);
+  EXPECT_EQ(*Read(**dataset, 0, 2), Payload(0, 2, 1000));
+  const auto lost = Read(**dataset, 0, 500);
+  EXPECT_EQ(lost.status().code(), Code::kShardChanged);
+  EXPECT_THAT(lost.status().message(), HasSubstr("shard " + ShardPath(0) + ", record 500"));
+  EXPECT_EQ((*dataset)->VerifyRecord(0, 500).code(), Code::kShardChanged);
+  EXPECT_EQ(*Read(**dataset, 1, 500), Payload(1, 500, 1000));
+  // Among others in one call the message still names the right one.
+  std::string buffer(3000, '\0');
+  std::vector<GatherItem> items(3);
+  for (size_t i = 0; i < 3; ++i) {
+    items[i].shard = i == 1 ? 0 : 1;
+    items[i].record = 700 + i;
+    items[i].size = 1000;
+    items[i].to = reinterpret_cast<uint8_t*>(buffer.data()) + 1000 * i;
+  }
+  EXPECT_THAT((*dataset)->Gather(items).message(), HasSubstr("record 701"));
+}
+
+TEST_F(DatasetTest, AShardCutInsideTheLastPageIsFoundByTheChecksum) {
+  WriteShards(1, 30, 100);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  // The page stays, its end reads as zeros.
+  ASSERT_EQ(truncate(ShardPath(0).c_str(), 20 * 116 + 50), 0);
+  EXPECT_EQ((*dataset)->VerifyRecord(0, 20).code(), Code::kShardChanged);
+  EXPECT_EQ(Read(**dataset, 0, 25).status().code(), Code::kShardChanged) << "no header";
+}
+
+TEST_F(DatasetTest, OverwrittenHeadersAreFoundWhenGathering) {
+  WriteShards(1, 10);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  std::fstream file(ShardPath(0), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(3 * 116);
+  file << HeaderOf(50);
+  file.close();
+  const auto changed = Read(**dataset, 0, 3);
+  EXPECT_EQ(changed.status().code(), Code::kShardChanged);
+  EXPECT_THAT(changed.status().message(), HasSubstr("record 3 at offset 348"));
+  EXPECT_TRUE(Read(**dataset, 0, 4).ok());
+}
+
+TEST_F(DatasetTest, VerifyRecordNamesAFlippedBit) {
+  WriteShards(1, 10);
+  std::string bytes = ReadBytes(ShardPath(0));
+  bytes[4 * 116 + 12 + 50] ^= 4;
+  WriteBytes(ShardPath(0), bytes);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << "payloads are not read when indexing";
+  for (int i = 0; i < 10; ++i) {
+    const Status status = (*dataset)->VerifyRecord(0, i);
+    EXPECT_EQ(status.code(), i == 4 ? Code::kCorrupt : Code::kOk);
+    if (i == 4) {
+      EXPECT_THAT(status.message(), HasSubstr("shard " + ShardPath(0) +
+                                              ", record 4 at offset 464: payload checksum"));
+    }
+  }
+}
+
+TEST_F(DatasetTest, AnIndexDamagedWhileInUseIsReported) {
+  WriteShards(1, 10'000, 10);
+  ASSERT_TRUE(Open().ok());
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  ASSERT_EQ(truncate(SavedIndexes().at(0).c_str(), 0), 0);
+  EXPECT_EQ((*dataset)->Locate(0, 9000).payload_bytes, 0u);
+  EXPECT_THAT(Read(**dataset, 0, 9000).status().message(), HasSubstr("index of shard"));
+}
+
+TEST_F(DatasetTest, ManyShardsNeedNoDescriptorEach) {
+  WriteShards(600, 2);
+  options_.index_threads = 4;
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = descriptors();
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ((*dataset)->manifest().records(), 1200u);
+}
+
+TEST_F(DatasetTest, ThreadsGatherAtOnceWhileAShardIsCut) {
+  WriteShards(2, 2000, 500);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  std::atomic<int> wrong{0};
+  std::atomic<bool> cut{false};
+  std::vector<Thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back("gather", [&, t](std::stop_token) {
+      std::string buffer(500, '\0');
+      for (int i = 0; i < 4000; ++i) {
+        GatherItem item;
+        item.shard = t % 2;
+        item.record = i % 2000;
+        item.size = 500;
+        item.to = reinterpret_cast<uint8_t*>(buffer.data());
+        const Status status = (*dataset)->Gather({&item, 1});
+        const bool may_fail = item.shard == 0 && cut;
+        if (status.ok() ? (!may_fail && buffer != Payload(t % 2, i % 2000, 500))
+                        : (item.shard == 1 || status.code() != Code::kShardChanged)) {
+          ++wrong;
+        }
+        if (t == 0 && i == 1000) {
+          cut = true;
+          if (truncate(ShardPath(0).c_str(), 0) != 0) ++wrong;
+        }
+      }
+    });
+  }
+  for (Thread& thread : threads) thread.Join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace emlio::dataset

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emlio/base/file.h"
+#include "emlio/base/hash128.h"
+#include "emlio/base/status.h"
+#include "emlio/tfrecord/record.h"
+
+namespace emlio::tfrecord {
+
+// The name of an index that lies beside its shard is the shard's name and this.
+inline constexpr char kIndexSuffix[] = ".emlio-index";
+
+struct IndexOptions {
+  uint64_t max_record_bytes = kDefaultMaxRecordBytes;
+  // Called every few MiB with the number of bytes of the shard covered since the last call; the
+  // calls of one successful Build add up to the size of the shard. May be empty.
+  std::function<void(uint64_t bytes)> progress;
+};
+
+// Where the records of one shard begin, and what the shard holds (FORMAT.md, "Index"). Immutable;
+// const methods are thread-safe. In memory (8 bytes a record) when built, mapped when loaded.
+class ShardIndex {
+ public:
+  // Of a shard without records.
+  explicit ShardIndex(const FileIdentity& shard);
+
+  // Reads the headers and checksums of the whole shard, not its large payloads. Errors as
+  // HeaderChecker has them; kShardChanged when the file changed meanwhile.
+  static Result<ShardIndex> Build(const RandomAccessFile& shard, const IndexOptions& options);
+
+  // Opens a saved index; the time does not depend on the number of records. Every failure means
+  // "build it again": kNotFound (there is none), kShardChanged (it is of another file, or of
+  // another state of this one), kUnsupported (a version that this code does not know), kCorrupt.
+  static Result<ShardIndex> Load(const std::string& index_path, const FileIdentity& shard);
+
+  // Replaces what was there. The index appears whole or not at all. REQUIRES: made by Build.
+  Status Save(const std::string& index_path) const;
+
+  uint64_t records() const { return records_; }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+  uint64_t max_record_bytes() const { return max_record_bytes_; }
+  const Hash128& fingerprint() const { return fingerprint_; }
+  // Of the shard that was indexed; `device` is not kept in a saved index and is 0 then.
+  const FileIdentity& shard_identity() const { return shard_; }
+
+  // Where record `record` has its header, and its length; O(1). nullopt when the mapped index is
+  // damaged (its file was changed behind our back). What it returns always lies inside the indexed
+  // shard and is no longer than max_record_bytes(). REQUIRES: record < records().
+  struct Entry {
+    uint64_t offset = 0;
+    uint64_t payload_bytes = 0;
+  };
+  std::optional<Entry> Locate(uint64_t record) const;
+
+ private:
+  ShardIndex() = default;
+
+  FileIdentity shard_;
+  uint64_t records_ = 0;
+  uint64_t payload_bytes_ = 0;
+  uint64_t max_record_bytes_ = 0;
+  Hash128 fingerprint_{};
+  // records_ + 1 offsets, the last one the size of the shard; in one of the two.
+  std::vector<uint64_t> offsets_;
+  std::unique_ptr<MappedFile> mapped_;
+};
+
+}  // namespace emlio::tfrecord

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/tfrecord/index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "emlio/tfrecord/test_util.h"
+
+namespace emlio::tfrecord {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::string> MixedPayloads() {
+  std::vector<std::string> payloads;
+  for (int i = 0; i < 3000; ++i) payloads.push_back(std::string(i % 300, 'a' + i % 26));
+  for (int i = 0; i < 20; ++i) payloads.push_back(std::string(40'000 + 7'000 * i, 'x'));
+  for (int i = 0; i < 3000; ++i) payloads.push_back(std::to_string(i));
+  return payloads;
+}
+
+void ExpectPlaces(const ShardIndex& index, const std::vector<std::string>& payloads) {
+  ASSERT_EQ(index.records(), payloads.size());
+  uint64_t offset = 0;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    const auto entry = index.Locate(i);
+    ASSERT_TRUE(entry.has_value()) << i;
+    ASSERT_EQ(entry->offset, offset) << i;
+    ASSERT_EQ(entry->payload_bytes, payloads[i].size()) << i;
+    offset += payloads[i].size() + kFramingBytes;
+  }
+}
+
+Hash128 FingerprintOf(const std::vector<std::string>& payloads) {
+  std::string pairs;
+  for (const std::string& payload : payloads) {
+    const uint64_t size = payload.size();
+    const uint32_t crc = MaskCrc(Crc32c(payload.data(), payload.size()));
+    pairs.append(reinterpret_cast<const char*>(&size), 8);
+    pairs.append(reinterpret_cast<const char*>(&crc), 4);
+  }
+  return Xxh3(pairs.data(), pairs.size());
+}
+
+// A shard on disk with its identity and the path of an index for it.
+class SavedIndex : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteBytes(shard_path_, Shard(payloads_));
+    auto built = BuildNow();
+    ASSERT_TRUE(built.ok()) << built.status().ToString();
+    ASSERT_TRUE(built->Save(index_path_).ok());
+  }
+  Result<ShardIndex> BuildNow() {
+    EMLIO_ASSIGN_OR_RETURN(auto file, OpenForReading(shard_path_));
+    return ShardIndex::Build(*file, {});
+  }
+  FileIdentity Identity() { return *IdentityOf(shard_path_); }
+  Code LoadCode() { return ShardIndex::Load(index_path_, Identity()).status().code(); }
+
+  const TempDir dir_;
+  const std::vector<std::string> payloads_ = MixedPayloads();
+  const std::string shard_path_ = dir_ / "a.tfrecord";
+  const std::string index_path_ = dir_ / "a.emlio-index";
+};
+
+TEST(ShardIndex, FindsEveryRecordAndSumsUp) {
+  const auto payloads = MixedPayloads();
+  uint64_t payload_bytes = 0;
+  for (const auto& payload : payloads) payload_bytes += payload.size();
+  const MemoryFile file(Shard(payloads));
+  uint64_t progress_bytes = 0;
+  IndexOptions options;
+  options.progress = [&](uint64_t bytes) { progress_bytes += bytes; };
+  const auto index = ShardIndex::Build(file, options);
+  ASSERT_TRUE(index.ok()) << index.status().ToString();
+  ExpectPlaces(*index, payloads);
+  EXPECT_EQ(index->payload_bytes(), payload_bytes);
+  EXPECT_EQ(index->max_record_bytes(), 173'000u);
+  EXPECT_EQ(index->fingerprint(), FingerprintOf(payloads));
+  EXPECT_EQ(progress_bytes, file.Identity()->size_bytes);
+}
+
+TEST(ShardIndex, SmallRecordsAreReadInLargePiecesAndLargePayloadsNotAtAll) {
+  const MemoryFile small(Shard(std::vector<std::string>(50'000, std::string(100, 's'))));
+  ASSERT_TRUE(ShardIndex::Build(small, {}).ok());
+  EXPECT_LE(small.reads, 25u);
+  const MemoryFile large(Shard(std::vector<std::string>(30, std::string(1 << 20, 'l'))));
+  ASSERT_TRUE(ShardIndex::Build(large, {}).ok());
+  EXPECT_LE(large.reads, 31u);
+  EXPECT_LE(large.read_bytes, size_t{300} << 10);
+}
+
+TEST(ShardIndex, FingerprintDependsOnContentsAndOrderOnly) {
+  const auto fingerprint = [](const std::vector<std::string>& payloads) {
+    const auto index = ShardIndex::Build(MemoryFile(Shard(payloads)), {});
+    EXPECT_TRUE(index.ok());
+    return index->fingerprint();
+  };
+  EXPECT_EQ(fingerprint({"a", "b"}), fingerprint({"a", "b"}));
+  EXPECT_NE(fingerprint({"a", "b"}), fingerprint({"b", "a"}));
+  EXPECT_NE(fingerprint({"a", "b"}), fingerprint({"a", "c"}));
+  EXPECT_NE(fingerprint({"a", "b"}), fingerprint({"a"}));
+  EXPECT_EQ(fingerprint({}), ShardIndex(FileIdentity{}).fingerprint());
+  EXPECT_EQ(ToHex(fingerprint({})), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(ShardIndex, RefusesWhatTheReaderRefuses) {
+  std::string flipped = Shard({"one", "two"});
+  flipped[19] ^= 1;
+  EXPECT_EQ(ShardIndex::Build(MemoryFile(flipped), {}).status().code(), Code::kCorrupt);
+  const std::string whole = Shard({"one", "two"});
+  for (size_t size = 1; size < whole.size(); ++size) {
+    if (size == 19) continue;
+    const auto index = ShardIndex::Build(MemoryFile(whole.substr(0, size)), {});
+    EXPECT_EQ(index.status().code(), Code::kTruncated) << size;
+  }
+  IndexOptions options;
+  options.max_record_bytes = 3;
+  const auto index = ShardIndex::Build(MemoryFile(Shard({"abc", "abcd"})), options);
+  EXPECT_EQ(index.status().code(), Code::kLimitExceeded);
+  EXPECT_THAT(index.status().message(), HasSubstr("record 1 at offset 19"));
+}
+
+TEST(ShardIndex, ARecordOverTheLimitInASparseFileCostsNothing) {
+  TempDir dir;
+  constexpr uint64_t kPayloadBytes = uint64_t{300} << 20;
+  WriteBytes(dir / "sparse", HeaderOf(kPayloadBytes));
+  std::filesystem::resize_file(dir / "sparse", kPayloadBytes + kFramingBytes);
+  auto file = OpenForReading(dir / "sparse");
+  ASSERT_TRUE(file.ok());
+  const auto index = ShardIndex::Build(**file, {});
+  EXPECT_EQ(index.status().code(), Code::kLimitExceeded);
+  EXPECT_THAT(index.status().message(), HasSubstr("314572800"));
+  IndexOptions options;
+  options.max_record_bytes = kPayloadBytes;
+  EXPECT_TRUE(ShardIndex::Build(**file, options).ok());
+}
+
+TEST_F(SavedIndex, LoadsEqualToWhatWasBuilt) {
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  ExpectPlaces(*loaded, payloads_);
+  const auto built = BuildNow();
+  EXPECT_EQ(loaded->payload_bytes(), built->payload_bytes());
+  EXPECT_EQ(loaded->max_record_bytes(), built->max_record_bytes());
+  EXPECT_EQ(loaded->fingerprint(), built->fingerprint());
+  EXPECT_FALSE(loaded->Save(dir_ / "again").ok());
+}
+
+TEST_F(SavedIndex, OfAnEmptyShardLoads) {
+  WriteBytes(shard_path_, "");
+  ASSERT_TRUE(BuildNow()->Save(index_path_).ok());
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->records(), 0u);
+}
+
+TEST_F(SavedIndex, MissingIsNotFound) {
+  std::filesystem::remove(index_path_);
+  EXPECT_EQ(LoadCode(), Code::kNotFound);
+}
+
+TEST_F(SavedIndex, IsStaleWhenTheShardWasReplacedTouchedOrCut) {
+  const std::string bytes = ReadBytes(shard_path_);
+  WriteBytes(dir_ / "copy", bytes);  // another inode
+  EXPECT_EQ(ShardIndex::Load(index_path_, *IdentityOf(dir_ / "copy")).status().code(),
+            Code::kShardChanged);
+  std::filesystem::last_write_time(
+      shard_path_, std::filesystem::last_write_time(shard_path_) - std::chrono::hours(1));
+  EXPECT_EQ(LoadCode(), Code::kShardChanged);
+  ASSERT_TRUE(BuildNow()->Save(index_path_).ok());
+  EXPECT_EQ(LoadCode(), Code::kOk);
+  // On the edge of a record: only the count tells.
+  std::filesystem::resize_file(shard_path_, bytes.size() - kFramingBytes - payloads_.back().size());
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  EXPECT_EQ(loaded.status().code(), Code::kShardChanged);
+  EXPECT_THAT(loaded.status().message(), HasSubstr(std::to_string(payloads_.size()) + " records"));
+}
+
+TEST_F(SavedIndex, IsRefusedWhenDamagedForeignOrCut) {
+  const std::string good = ReadBytes(index_path_);
+  for (size_t byte = 0; byte < 96; ++byte) {
+    std::string bad = good;
+    bad[byte] ^= 0x40;
+    WriteBytes(index_path_, bad);
+    EXPECT_NE(LoadCode(), Code::kOk) << byte;
+  }
+  for (size_t size : {size_t{0}, size_t{1}, size_t{95}, size_t{96}, size_t{104}, good.size() - 1,
+                      good.size() - 8}) {
+    WriteBytes(index_path_, good.substr(0, size));
+    EXPECT_EQ(LoadCode(), Code::kCorrupt) << size;
+  }
+  WriteBytes(index_path_, good + std::string(8, '\0'));
+  EXPECT_EQ(LoadCode(), Code::kCorrupt);
+  WriteBytes(index_path_, "0 129\n129 130\n" + std::string(200, ' '));
+  EXPECT_EQ(LoadCode(), Code::kCorrupt);
+}
+
+TEST_F(SavedIndex, OfALaterVersionIsUnsupported) {
+  std::string bytes = ReadBytes(index_path_);
+  bytes[8] = 2;
+  WriteBytes(index_path_, bytes);
+  EXPECT_EQ(LoadCode(), Code::kUnsupported);
+}
+
+TEST_F(SavedIndex, DamagedEntriesAreFoundWhenTheyAreUsed) {
+  std::string bytes = ReadBytes(index_path_);
+  const std::string far(8, '\x7f');
+  bytes.replace(96 + 8 * 10, 8, far);  // offset of record 10
+  WriteBytes(index_path_, bytes);
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_TRUE(loaded->Locate(8).has_value());
+  EXPECT_FALSE(loaded->Locate(9).has_value());
+  EXPECT_FALSE(loaded->Locate(10).has_value());
+  EXPECT_TRUE(loaded->Locate(11).has_value());
+}
+
+TEST_F(SavedIndex, CutWhileItIsMappedIsFoundAndTheProcessLives) {
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_TRUE(loaded.ok());
+  ASSERT_EQ(truncate(index_path_.c_str(), 0), 0);
+  EXPECT_FALSE(loaded->Locate(5).has_value());
+}
+
+}  // namespace
+}  // namespace emlio::tfrecord
