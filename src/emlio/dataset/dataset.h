@@ -31,10 +31,13 @@ struct DatasetOptions {
   // shard's name is its path relative to the part of its pattern before the first component with
   // a wildcard (for a plain file: its own directory). A file that several patterns match (same
   // device and inode) counts once; two different files with one name are kInvalidArgument.
+  // Those endings are skipped among what a wildcard matches, too; a component that exists exactly
+  // as it is written is no wildcard. Details: find_shards.h.
   std::vector<std::string> patterns;
   // Where sidecar indexes are kept; empty means $XDG_CACHE_HOME/emlio/index, or
   // ~/.cache/emlio/index. With `index_beside`, next to the shards instead. An index that cannot be
-  // written (read-only mount) is kept in memory, with a warning.
+  // written (read-only mount) is kept in memory, with a warning. One that lies in either place
+  // already is used.
   std::string index_directory;
   bool index_beside = false;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.

@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace emlio::convert {
+
+// The endings of files that are taken for images, for messages.
+inline constexpr char kImageEndings[] =
+    ".jpg .jpeg .png .webp .bmp .gif .tif .tiff .pbm .pgm .ppm .pnm";
+
+// Whether a file's name has one of these endings, in upper or lower case.
+bool HasImageEnding(std::string_view name);
+
+// "jpeg", "png", "webp", "bmp", "gif", "tiff" or "pnm", judged by the first bytes; "" for anything
+// else. That an image of the format can be decoded is not checked.
+std::string_view ImageFormat(std::string_view content);
+
+}  // namespace emlio::convert

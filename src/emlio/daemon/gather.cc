@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/daemon/gather.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fmt/format.h"
+
+namespace emlio::daemon {
+namespace {
+
+constexpr size_t kSmallBufferBytes = size_t{256} << 10;
+
+}  // namespace
+
+GatherPool::GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_bytes,
+                       std::function<void()> wake)
+    : small_(kSmallBufferBytes, max_idle_bytes / 4 / kSmallBufferBytes),
+      large_(max_chunk_bytes, std::max<uint64_t>(1, max_idle_bytes / max_chunk_bytes)),
+      queue_(std::numeric_limits<size_t>::max()),
+      wake_(std::move(wake)) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back(fmt::format("emlio-read-{}", i), [this](std::stop_token) { Run(); });
+  }
+}
+
+GatherPool::~GatherPool() {
+  queue_.Close();
+  while (queue_.TryPop()) {
+  }
+}
+
+void GatherPool::Submit(std::unique_ptr<GatherTask> task) { queue_.Push(std::move(task)); }
+
+std::vector<std::unique_ptr<GatherTask>> GatherPool::TakeDone() {
+  MutexLock lock(mu_);
+  return std::exchange(done_, {});
+}
+
+void GatherPool::Run() {
+  std::vector<dataset::GatherItem> scratch;
+  while (auto task = queue_.Pop()) {
+    Gather(task->get(), &scratch);
+    {
+      MutexLock lock(mu_);
+      done_.push_back(*std::move(task));
+    }
+    wake_();
+  }
+}
+
+void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch) {
+  session::ChunkJob& job = task->job;
+  if (job.verify) {
+    task->status =
+        task->dataset->VerifyRecord(task->local_shards.front(), job.records.front().record);
+    if (!task->status.ok()) return;
+  }
+  task->payload = job.payload_bytes <= kSmallBufferBytes ? small_.Take() : large_.Take();
+  task->payload.Truncate(job.payload_bytes);
+  scratch->clear();
+  uint8_t* to = task->payload.data();
+  for (size_t i = 0; i < job.records.size(); ++i) {
+    dataset::GatherItem item;
+    item.shard = task->local_shards[i];
+    item.record = job.records[i].record;
+    item.begin = job.header.record_offset;
+    item.size = job.header.sizes[i];
+    item.to = to;
+    to += item.size;
+    scratch->push_back(item);
+  }
+  task->status = task->dataset->Gather(*scratch);
+  if (!task->status.ok()) return;
+  job.header.crcs.clear();
+  for (const dataset::GatherItem& item : *scratch) job.header.crcs.push_back(item.crc32c);
+}
+
+}  // namespace emlio::daemon

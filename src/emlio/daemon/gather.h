@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "emlio/base/bounded_queue.h"
+#include "emlio/base/buffer.h"
+#include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
+#include "emlio/dataset/dataset.h"
+#include "emlio/session/sender.h"
+
+namespace emlio::daemon {
+
+// One chunk on its way through the gather threads. `session` and `stream` are the router's own
+// notes: nobody else looks at them.
+struct GatherTask {
+  std::shared_ptr<void> session;
+  uint32_t stream = 0;
+  session::ChunkJob job;
+  std::vector<uint32_t> local_shards;  // one per record of the job: its shard in `dataset`
+  std::shared_ptr<const dataset::Dataset> dataset;
+  // Results.
+  Buffer payload;
+  Status status;  // kCorrupt only if job.verify
+};
+
+// Threads that copy records from mapped shards into pooled buffers. Submit and TakeDone are for the
+// router thread; `wake` is called from a gather thread after a task has become done.
+class GatherPool {
+ public:
+  GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_bytes,
+             std::function<void()> wake);
+  ~GatherPool();  // drops what is queued, finishes what is running
+
+  // Never waits: the router bounds what is under way by bytes.
+  void Submit(std::unique_ptr<GatherTask> task);
+  std::vector<std::unique_ptr<GatherTask>> TakeDone() EMLIO_EXCLUDES(mu_);
+
+ private:
+  void Run();
+  void Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch);
+
+  BufferPool small_;  // chunks of small batches do not occupy large buffers
+  BufferPool large_;
+  BoundedQueue<std::unique_ptr<GatherTask>> queue_;
+  const std::function<void()> wake_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<GatherTask>> done_ EMLIO_GUARDED_BY(mu_);
+  std::vector<Thread> threads_;  // last: they use all of the above
+};
+
+}  // namespace emlio::daemon

@@ -1,0 +1,688 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/daemon/router.h"
+
+#include <algorithm>
+#include <random>
+#include <type_traits>
+
+#include "emlio/base/log.h"
+#include "emlio/daemon/manifest_pages.h"
+#include "emlio/plan/plan.h"
+#include "emlio/session/bitmap.h"
+#include "fmt/format.h"
+
+#ifndef EMLIO_VERSION_STRING
+#define EMLIO_VERSION_STRING "unknown"
+#endif
+
+namespace emlio::daemon {
+namespace {
+
+using transport::ConnectionId;
+
+constexpr int kPollMs = 500;
+constexpr uint32_t kNotHere = 0xffffffffu;
+// Chunks of a stream that libzmq may hold: one that is being written, one that follows.
+constexpr int kMaxUnsentPerStream = 2;
+constexpr size_t kMaxControlBacklog = 1024;
+constexpr size_t kMaxMergedManifests = 64;
+constexpr uint32_t kMinChunkBytes = 4096;
+// How long the last Errors of a shutdown get to reach the network.
+constexpr int64_t kFarewellNs = 200 * kNsPerMs;
+
+Buffer ToBuffer(std::vector<uint8_t> bytes) {
+  auto* held = new std::vector<uint8_t>(std::move(bytes));
+  return Buffer(
+      held->data(), held->size(),
+      [](void* context) { delete static_cast<std::vector<uint8_t>*>(context); }, held);
+}
+
+Hash128 RandomId() {
+  std::random_device device;
+  Hash128 id;
+  for (uint8_t& byte : id) byte = static_cast<uint8_t>(device());
+  return id;
+}
+
+// Records of a merged manifest's shards, as far as this daemon has them.
+class LocalRecords : public session::RecordSource {
+ public:
+  LocalRecords(std::shared_ptr<const dataset::Dataset> dataset, std::vector<uint32_t> local_shards)
+      : dataset_(std::move(dataset)), local_shards_(std::move(local_shards)) {}
+
+  uint64_t PayloadBytes(uint32_t shard, uint64_t record) const override {
+    return dataset_->Locate(local_shards_[shard], record).payload_bytes;
+  }
+  void Place(uint32_t shard, uint64_t record, wire::Skip* skip) const override {
+    const uint32_t local = local_shards_[shard];
+    skip->shard = dataset_->manifest().shards()[local].name;
+    skip->record = record;
+    skip->offset = dataset_->Locate(local, record).payload_offset - 12;
+  }
+  uint32_t local_shard(uint32_t shard) const { return local_shards_[shard]; }
+  const std::shared_ptr<const dataset::Dataset>& dataset() const { return dataset_; }
+
+ private:
+  const std::shared_ptr<const dataset::Dataset> dataset_;
+  const std::vector<uint32_t> local_shards_;
+};
+
+}  // namespace
+
+// One data connection of a session. `unsent` (messages that the network has not taken yet, those in
+// the backlog included) is shared with the messages.
+struct Router::Stream {
+  ConnectionId connection = 0;  // 0: not joined, or lost
+  int gathering = 0;
+  std::shared_ptr<std::atomic<int>> unsent = std::make_shared<std::atomic<int>>(0);
+  std::deque<transport::Message> backlog;
+
+  int busy() const { return gathering + *unsent; }
+  // What cannot be sent any more counts as sent.
+  void DropBacklog() {
+    for (transport::Message& message : backlog) message.on_sent.function(message.on_sent.context);
+    backlog.clear();
+  }
+};
+
+struct Router::Session {
+  wire::Open open;
+  ConnectionId control = 0;
+  std::shared_ptr<const plan::Plan> plan;
+  std::unique_ptr<LocalRecords> records;
+  std::unique_ptr<session::Sender> sender;
+  std::vector<Stream> streams;
+  uint64_t epochs_counted = 0;
+  uint64_t resent_counted = 0;
+};
+
+struct Router::Control {
+  ConnectionId connection = 0;
+  std::string agent;
+  int64_t last_heard_ns = 0;
+  std::deque<transport::Message> backlog;
+  ManifestAssembler arriving;  // a merged manifest
+};
+
+Router::Router(std::unique_ptr<transport::Listener> listener,
+               std::map<std::string, std::shared_ptr<const dataset::Dataset>> datasets,
+               const DaemonOptions& options)
+    : options_(options),
+      datasets_(std::move(datasets)),
+      listener_(std::move(listener)),
+      endpoint_(listener_->endpoint()),
+      run_id_(RandomId()),
+      budget_(std::make_shared<SendBudget>(listener_.get())) {
+  gather_ = std::make_unique<GatherPool>(options_.gather_threads, options_.max_chunk_bytes,
+                                         options_.send_buffer_bytes,
+                                         [budget = budget_] { budget->Wake(); });
+}
+
+Router::~Router() {
+  gather_.reset();
+  budget_->Detach();
+}
+
+void Router::Stop(int64_t deadline_ns) {
+  int64_t expected = stop_deadline_ns_;
+  // A second call may only shorten the first.
+  while ((expected < 0 || deadline_ns < expected) &&
+         !stop_deadline_ns_.compare_exchange_weak(expected, deadline_ns)) {
+  }
+  budget_->Wake();
+}
+
+DaemonStats Router::stats() const {
+  MutexLock lock(stats_mu_);
+  DaemonStats stats = stats_;
+  stats.send_buffer_bytes_now = budget_->bytes();
+  return stats;
+}
+
+Status Router::Run() {
+  std::vector<transport::Event> events;
+  int64_t next_silence_check_ns = 0;
+  int64_t farewell_ns = -1;
+  while (true) {
+    events.clear();
+    const int poll_ms = farewell_ns >= 0 || stop_deadline_ns_ >= 0 ? 10 : kPollMs;
+    EMLIO_RETURN_IF_ERROR(listener_->Poll(poll_ms, &events));
+    for (transport::Event& event : events) Handle(std::move(event));
+    for (auto& task : gather_->TakeDone()) SendDone(std::move(task));
+    RetryBacklogs();
+    Schedule();
+
+    const int64_t now_ns = SystemClock().NowNs();
+    if (now_ns >= next_silence_check_ns) {
+      next_silence_check_ns = now_ns + kNsPerSecond;
+      CheckSilence(now_ns);
+    }
+    if (stop_deadline_ns_ < 0) continue;
+    if (farewell_ns < 0 && (sessions_.empty() || now_ns >= stop_deadline_ns_)) {
+      all_ended_ = sessions_.empty();
+      while (!sessions_.empty()) {
+        EndSession(sessions_.begin()->first,
+                   Unavailable(fmt::format("the daemon at {} is shutting down", endpoint_)));
+      }
+      farewell_ns = now_ns + (all_ended_ ? 0 : kFarewellNs);
+    }
+    if (farewell_ns >= 0 && now_ns >= farewell_ns) return OkStatus();
+  }
+}
+
+void Router::Handle(transport::Event event) {
+  if (event.kind == transport::Event::Kind::kLost) return OnLost(event.connection);
+  if (event.kind != transport::Event::Kind::kMessage) return;
+  const ConnectionId from = event.connection;
+  const auto control = controls_.find(from);
+  if (control != controls_.end()) control->second->last_heard_ns = SystemClock().NowNs();
+
+  Result<wire::AnyMessage> message =
+      wire::Decode({event.message.header.data(), event.message.header.size()});
+  if (!message.ok()) {
+    {
+      MutexLock lock(stats_mu_);
+      ++stats_.protocol_errors;
+    }
+    SendTo(from, wire::Error{0, message.status().code(), message.status().message()});
+    return;
+  }
+  if (const auto* hello = std::get_if<wire::Hello>(&*message)) return OnHello(from, *hello);
+  if (const auto* join = std::get_if<wire::Join>(&*message)) return OnJoin(from, *join);
+  if (control == controls_.end()) {
+    SendTo(from, wire::Error{0, Code::kProtocol,
+                             "the first message of a connection must be Hello or Join"});
+    return;
+  }
+  HandleControl(control->second.get(), *message);
+}
+
+void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
+  // Messages of a session that is gone, or of another connection's, are dropped: they crossed.
+  const auto own_session = [&](wire::OpenId open_id) -> std::shared_ptr<Session> {
+    const auto found = sessions_.find(open_id);
+    if (found == sessions_.end() || found->second->control != control->connection) return nullptr;
+    return found->second;
+  };
+  const auto settle = [&](Session* session, const Status& status) {
+    if (!status.ok()) return EndSession(session->open.open_id, status);
+    FlushOutbox(session);
+  };
+  if (const auto* describe = std::get_if<wire::Describe>(&message)) {
+    OnDescribe(control, *describe);
+  } else if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {
+    OnManifestPage(control, *page);
+  } else if (const auto* open = std::get_if<wire::Open>(&message)) {
+    OnOpen(control, *open);
+  } else if (const auto* grant = std::get_if<wire::Grant>(&message)) {
+    if (auto session = own_session(grant->open_id)) {
+      settle(session.get(), session->sender->OnGrant(*grant));
+    }
+  } else if (const auto* fill = std::get_if<wire::Fill>(&message)) {
+    if (auto session = own_session(fill->open_id)) {
+      settle(session.get(), session->sender->OnFill(*fill));
+    }
+  } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    SendControl(control, wire::Pong{ping->nonce});
+  } else if (const auto* close = std::get_if<wire::Close>(&message)) {
+    if (own_session(close->open_id)) EndSession(close->open_id, OkStatus());
+  } else if (const auto* error = std::get_if<wire::Error>(&message)) {
+    LogWarning("receiver {} gave up: {}: {}", control->agent, CodeName(error->code),
+               error->message);
+    if (own_session(error->open_id)) EndSession(error->open_id, OkStatus());
+  } else if (!std::holds_alternative<wire::Pong>(message)) {
+    SendControl(control, wire::Error{0, Code::kProtocol,
+                                     "a message that only daemons send came from a receiver"});
+  }
+}
+
+void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
+  if (hello.min_version > wire::kProtocolVersion || hello.max_version < wire::kProtocolVersion) {
+    SendTo(from,
+           wire::Error{0, Code::kUnsupported,
+                       fmt::format("this daemon speaks protocol version {}, the receiver {} "
+                                   "to {}; install matching releases",
+                                   wire::kProtocolVersion, hello.min_version, hello.max_version)});
+    return;
+  }
+  auto& control = controls_[from];
+  if (control == nullptr) control = std::make_unique<Control>();
+  control->connection = from;
+  control->agent = hello.agent;
+  control->last_heard_ns = SystemClock().NowNs();
+  wire::Welcome welcome;
+  welcome.agent = "emlio/" EMLIO_VERSION_STRING;
+  welcome.run_id = run_id_;
+  for (const auto& [name, dataset] : datasets_) welcome.datasets.push_back(name);
+  SendControl(control.get(), welcome);
+}
+
+void Router::OnDescribe(Control* control, const wire::Describe& describe) {
+  const auto found = datasets_.find(describe.dataset);
+  if (found == datasets_.end()) {
+    std::string names;
+    for (const auto& [name, dataset] : datasets_) names += (names.empty() ? "" : ", ") + name;
+    SendControl(control, wire::Error{0, Code::kNotFound,
+                                     fmt::format("no data set '{}' at {}; there are: {}",
+                                                 describe.dataset, endpoint_, names)});
+    return;
+  }
+  for (wire::ManifestPage& page : ToManifestPages(describe.dataset, found->second->manifest())) {
+    SendControl(control, std::move(page));
+  }
+}
+
+void Router::OnManifestPage(Control* control, const wire::ManifestPage& page) {
+  Result<bool> whole = control->arriving.Add(page);
+  if (!whole.ok()) {
+    SendControl(control, wire::Error{0, whole.status().code(), whole.status().message()});
+    return;
+  }
+  if (!*whole) return;
+  merged_.push_back(std::make_shared<const dataset::Manifest>(control->arriving.Take()));
+  if (merged_.size() > kMaxMergedManifests) merged_.pop_front();
+}
+
+void Router::OnOpen(Control* control, const wire::Open& open) {
+  bool need_manifest = false;
+  Result<std::shared_ptr<Session>> session = OpenSession(control, open, &need_manifest);
+  if (need_manifest) {
+    SendControl(control, wire::NeedManifest{open.open_id, open.sources.front().manifest_digest});
+    return;
+  }
+  if (!session.ok()) {
+    LogWarning("refused to open {} for {}: {}", open.dataset, control->agent,
+               session.status().ToString());
+    SendControl(control,
+                wire::Error{open.open_id, session.status().code(), session.status().message()});
+    return;
+  }
+  LogInfo("session {:016x}: {} rank {}/{} from epoch {} step {}, {} streams", open.open_id,
+          open.dataset, open.rank, open.world_size, open.epoch, open.step, open.streams);
+  sessions_[open.open_id] = *session;
+  {
+    MutexLock lock(stats_mu_);
+    ++stats_.sessions_opened;
+    stats_.sessions_now = sessions_.size();
+  }
+  wire::Opened opened;
+  opened.open_id = open.open_id;
+  opened.steps_per_epoch = (*session)->plan->steps_per_epoch();
+  opened.plan_hash = (*session)->plan->hash();
+  SendControl(control, opened);
+}
+
+Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
+                                                             const wire::Open& open,
+                                                             bool* need_manifest) {
+  if (stop_deadline_ns_ >= 0) {
+    return Unavailable(fmt::format("the daemon at {} is shutting down", endpoint_));
+  }
+  if (open.open_id == 0 || sessions_.count(open.open_id) != 0) {
+    return ProtocolError("Open needs an open_id that is not 0 and was not used before");
+  }
+  if (sessions_.size() >= options_.max_sessions) {
+    return LimitExceeded(fmt::format("the daemon at {} has {} open sessions, its limit", endpoint_,
+                                     sessions_.size()));
+  }
+  const auto found = datasets_.find(open.dataset);
+  if (found == datasets_.end()) {
+    return NotFound(fmt::format("no data set '{}' at {}", open.dataset, endpoint_));
+  }
+  const dataset::Dataset& dataset = *found->second;
+  if (open.sources.size() != 1) return Unsupported("a plan over several data sets");
+  if (open.world_size == 0 || open.rank >= open.world_size) {
+    return InvalidArgument(fmt::format("rank {} of world size {}", open.rank, open.world_size));
+  }
+  if (open.streams == 0 || open.streams > wire::kMaxStreams) {
+    return InvalidArgument(
+        fmt::format("{} streams; 1 to {} are possible", open.streams, wire::kMaxStreams));
+  }
+
+  // The merged manifest: our own, or one that a receiver has sent before.
+  const dataset::Manifest* manifest = nullptr;
+  std::shared_ptr<const dataset::Manifest> held;
+  const Hash128& digest = open.sources.front().manifest_digest;
+  if (digest == dataset.manifest().digest()) {
+    manifest = &dataset.manifest();
+  } else {
+    for (const auto& candidate : merged_) {
+      if (candidate->digest() == digest) held = candidate;
+    }
+    manifest = held.get();
+  }
+  if (manifest == nullptr) {
+    *need_manifest = true;
+    return InternalError("the merged manifest is not known");
+  }
+
+  std::vector<uint32_t> local_shards(manifest->shards().size(), kNotHere);
+  for (size_t i = 0; i < manifest->shards().size(); ++i) {
+    if (!open.assigned.empty() && !session::TestBit(open.assigned, i)) continue;
+    const dataset::ShardInfo& wanted = manifest->shards()[i];
+    const int64_t here = manifest == &dataset.manifest() ? static_cast<int64_t>(i)
+                                                         : dataset.manifest().Find(wanted.name);
+    if (here < 0 || dataset.manifest().shards()[here].fingerprint != wanted.fingerprint) {
+      return NotFound(fmt::format("shard {} of data set '{}' is not at {}, or has other contents",
+                                  wanted.name, open.dataset, endpoint_));
+    }
+    local_shards[i] = static_cast<uint32_t>(here);
+  }
+
+  plan::PlanSpec spec;
+  spec.sources.resize(1);
+  spec.sources[0].manifest_digest = digest;
+  spec.sources[0].weight = open.sources.front().weight;
+  spec.sources[0].shuffle = static_cast<plan::Shuffle>(open.sources.front().shuffle);
+  for (const dataset::ShardInfo& shard : manifest->shards()) {
+    spec.sources[0].shard_records.push_back(shard.records);
+  }
+  spec.seed = open.seed;
+  spec.global_batch = open.global_batch;
+  spec.tail = static_cast<plan::Tail>(open.tail);
+  EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
+  EMLIO_RETURN_IF_ERROR(plan.CheckWorld(open.world_size));
+  if (open.step >= plan.steps_per_epoch()) {
+    return InvalidArgument(
+        fmt::format("step {}, but an epoch has {}", open.step, plan.steps_per_epoch()));
+  }
+  const bool compare = !open.job.empty() || open.plan_hash != Hash128{};
+  if (compare && plan.hash() != open.plan_hash) {
+    return PlanMismatch(
+        fmt::format("the receiver's plan {} is not the daemon's {}; they run "
+                    "different releases",
+                    ToHex(open.plan_hash), ToHex(plan.hash())));
+  }
+  if (!open.job.empty()) {
+    const auto job = jobs_.find({open.job, open.loader});
+    if (job != jobs_.end() && job->second.first != plan.hash()) {
+      return PlanMismatch(fmt::format(
+          "rank {} of job '{}' asks loader '{}' for another plan than the ranks before it: data "
+          "set, seed, shuffle, global batch and tail must agree; give loaders that are meant to "
+          "differ different names",
+          open.rank, open.job, open.loader));
+    }
+  }
+
+  auto session = std::make_shared<Session>();
+  session->open = open;
+  session->control = control->connection;
+  session->plan = std::make_shared<const plan::Plan>(std::move(plan));
+  session->records = std::make_unique<LocalRecords>(found->second, std::move(local_shards));
+  session::SenderOptions sender_options;
+  sender_options.max_chunk_bytes =
+      std::clamp(open.max_chunk_bytes, kMinChunkBytes, options_.max_chunk_bytes);
+  sender_options.first_chunk_bytes = options_.first_chunk_bytes;
+  session->sender =
+      std::make_unique<session::Sender>(open, session->plan, *session->records, sender_options);
+  session->streams = std::vector<Stream>(open.streams);
+  if (!open.job.empty()) {
+    auto& job = jobs_[{open.job, open.loader}];
+    job.first = session->plan->hash();
+    ++job.second;
+  }
+  return session;
+}
+
+void Router::OnJoin(ConnectionId from, const wire::Join& join) {
+  const auto found = sessions_.find(join.open_id);
+  if (found == sessions_.end()) {
+    // Usual when a receiver has opened anew meanwhile; it drops what names an older opening.
+    SendTo(from, wire::Error{join.open_id, Code::kNotFound, "Join of a session that is not open"});
+    return;
+  }
+  Session* session = found->second.get();
+  const Status status = session->sender->OnJoin(join);
+  if (!status.ok()) return EndSession(join.open_id, status);
+  // The connection may have served an older session, the stream an older connection.
+  Stream& stream = session->streams[join.stream];
+  if (stream.connection != 0) data_.erase(stream.connection);
+  stream.connection = from;
+  data_[from] = {join.open_id, join.stream};
+}
+
+void Router::OnLost(ConnectionId connection) {
+  if (controls_.count(connection) != 0) return DropControl(connection);
+  const auto data = data_.find(connection);
+  if (data == data_.end()) return;
+  const auto [open_id, stream_number] = data->second;
+  data_.erase(data);
+  const auto found = sessions_.find(open_id);
+  if (found == sessions_.end()) return;
+  Stream& stream = found->second->streams[stream_number];
+  if (stream.connection == connection) {
+    stream.connection = 0;
+    stream.DropBacklog();
+  }
+}
+
+void Router::DropControl(ConnectionId connection) {
+  controls_.erase(connection);
+  std::vector<wire::OpenId> orphans;
+  for (const auto& [open_id, session] : sessions_) {
+    if (session->control == connection) orphans.push_back(open_id);
+  }
+  for (wire::OpenId open_id : orphans) EndSession(open_id, OkStatus());
+}
+
+void Router::CheckSilence(int64_t now_ns) {
+  std::vector<ConnectionId> silent;
+  for (const auto& [connection, control] : controls_) {
+    if (now_ns - control->last_heard_ns > options_.peer_silence_ms * kNsPerMs) {
+      silent.push_back(connection);
+    }
+  }
+  for (ConnectionId connection : silent) {
+    LogWarning("receiver {} was silent for {} s and is given up", controls_[connection]->agent,
+               options_.peer_silence_ms / 1000);
+    DropControl(connection);
+    listener_->Forget(connection);
+  }
+}
+
+// Ends a session; unless the reason is ok, its receiver is told.
+void Router::EndSession(wire::OpenId open_id, const Status& reason) {
+  const auto found = sessions_.find(open_id);
+  if (found == sessions_.end()) return;
+  const std::shared_ptr<Session> session = found->second;
+  sessions_.erase(found);
+  for (Stream& stream : session->streams) {
+    if (stream.connection != 0) data_.erase(stream.connection);
+    stream.DropBacklog();
+  }
+  if (!session->open.job.empty()) {
+    const auto job = jobs_.find({session->open.job, session->open.loader});
+    if (job != jobs_.end() && --job->second.second == 0) jobs_.erase(job);
+  }
+  {
+    MutexLock lock(stats_mu_);
+    stats_.sessions_now = sessions_.size();
+    if (reason.code() == Code::kProtocol) ++stats_.protocol_errors;
+  }
+  if (reason.ok()) {
+    LogInfo("session {:016x} closed", open_id);
+    return;
+  }
+  LogWarning("session {:016x} ends: {}", open_id, reason.ToString());
+  const auto control = controls_.find(session->control);
+  if (control != controls_.end()) {
+    SendControl(control->second.get(), wire::Error{open_id, reason.code(), reason.message()});
+  }
+}
+
+// Gives every session in turn one chunk to gather, until none can use another.
+void Router::Schedule() {
+  bool progress = true;
+  while (progress && !sessions_.empty()) {
+    progress = false;
+    auto turn = sessions_.lower_bound(next_turn_);
+    // Sessions may end while their chunks are planned, so the map is walked by key.
+    for (size_t i = sessions_.size(); i > 0 && !sessions_.empty(); --i) {
+      if (turn == sessions_.end()) turn = sessions_.begin();
+      if (budget_->bytes() + gathering_bytes_ >= options_.send_buffer_bytes) return;
+      const std::shared_ptr<Session> session = turn->second;
+      next_turn_ = turn->first + 1;
+      progress = ScheduleOne(session) || progress;
+      FlushOutbox(session.get());
+      turn = sessions_.lower_bound(next_turn_);
+    }
+  }
+}
+
+bool Router::ScheduleOne(const std::shared_ptr<Session>& session) {
+  // The least busy stream, so that all are kept full.
+  int best = -1;
+  int best_busy = kMaxUnsentPerStream;
+  for (size_t i = 0; i < session->streams.size(); ++i) {
+    const Stream& stream = session->streams[i];
+    if (stream.connection == 0) continue;
+    const int busy = stream.busy();
+    if (busy < best_busy) {
+      best = static_cast<int>(i);
+      best_busy = busy;
+    }
+  }
+  if (best < 0) return false;
+  auto task = std::make_unique<GatherTask>();
+  if (!session->sender->Next(&task->job)) return false;
+  task->session = session;
+  task->stream = static_cast<uint32_t>(best);
+  task->dataset = session->records->dataset();
+  for (const plan::PlannedRecord& record : task->job.records) {
+    task->local_shards.push_back(session->records->local_shard(record.shard));
+  }
+  ++session->streams[best].gathering;
+  gathering_bytes_ += task->job.payload_bytes;
+  gather_->Submit(std::move(task));
+  return true;
+}
+
+void Router::SendDone(std::unique_ptr<GatherTask> task) {
+  auto* session = static_cast<Session*>(task->session.get());
+  --session->streams[task->stream].gathering;
+  gathering_bytes_ -= task->job.payload_bytes;
+  const auto found = sessions_.find(session->open.open_id);
+  if (found == sessions_.end() || found->second.get() != session) return;  // ended meanwhile
+
+  if (!task->status.ok()) {
+    if (task->job.verify && task->status.code() == Code::kCorrupt) {
+      {
+        MutexLock lock(stats_mu_);
+        ++stats_.records_skipped;
+      }
+      session->sender->OnBadRecord(
+          task->job, Corrupt("payload checksum does not match: damaged where it is stored"));
+      return FlushOutbox(session);
+    }
+    return EndSession(session->open.open_id, task->status);
+  }
+
+  uint32_t target = task->stream;
+  if (session->streams[target].connection == 0) {
+    // Its connection was lost while the chunk was read: another stream takes it.
+    for (target = 0; target < session->streams.size(); ++target) {
+      if (session->streams[target].connection != 0) break;
+    }
+    if (target == session->streams.size()) {
+      return EndSession(session->open.open_id,
+                        Unavailable("all data connections of the session were lost"));
+    }
+  }
+  Stream& stream = session->streams[target];
+  wire::Chunk& header = task->job.header;
+  session->sender->Assign(target, &header);
+  std::vector<uint8_t> encoded;
+  wire::EncodeChunk(header, &encoded);
+
+  struct Sent {
+    std::shared_ptr<SendBudget> budget;
+    std::shared_ptr<std::atomic<int>> unsent;
+    uint64_t bytes;
+  };
+  transport::Message message;
+  message.header = ToBuffer(std::move(encoded));
+  message.payload = std::move(task->payload);
+  message.on_sent.function = [](void* context) {
+    const std::unique_ptr<Sent> sent(static_cast<Sent*>(context));
+    --*sent->unsent;
+    sent->budget->Release(sent->bytes);
+  };
+  message.on_sent.context = new Sent{budget_, stream.unsent, task->job.payload_bytes};
+  ++*stream.unsent;
+  budget_->Add(task->job.payload_bytes);
+  {
+    MutexLock lock(stats_mu_);
+    ++stats_.chunks_sent;
+    stats_.records_sent += header.slots.size();
+    stats_.payload_bytes_sent += task->job.payload_bytes;
+    stats_.records_resent += session->sender->records_resent() - session->resent_counted;
+    session->resent_counted = session->sender->records_resent();
+  }
+  stream.backlog.push_back(std::move(message));
+  SendBacklog(&stream);
+  FlushOutbox(session);
+}
+
+void Router::SendBacklog(Stream* stream) {
+  while (!stream->backlog.empty()) {
+    switch (listener_->Send(stream->connection, &stream->backlog.front())) {
+      case transport::SendResult::kSent:
+        stream->backlog.pop_front();
+        break;
+      case transport::SendResult::kFull:
+        return;
+      case transport::SendResult::kGone:
+        // The event follows, and ends or moves the stream.
+        stream->DropBacklog();
+        return;
+    }
+  }
+}
+
+void Router::RetryBacklogs() {
+  for (auto& [open_id, session] : sessions_) {
+    for (Stream& stream : session->streams) SendBacklog(&stream);
+  }
+  for (auto& [connection, control] : controls_) SendControlBacklog(control.get());
+}
+
+// The control messages that the session's sender has for its receiver.
+void Router::FlushOutbox(Session* session) {
+  std::vector<wire::AnyMessage> messages = session->sender->TakeOutbox();
+  if (session->sender->epochs_ended() > session->epochs_counted) {
+    MutexLock lock(stats_mu_);
+    stats_.epochs_ended += session->sender->epochs_ended() - session->epochs_counted;
+    session->epochs_counted = session->sender->epochs_ended();
+  }
+  if (messages.empty()) return;
+  const auto control = controls_.find(session->control);
+  if (control == controls_.end()) return;
+  for (wire::AnyMessage& message : messages) SendControl(control->second.get(), message);
+}
+
+void Router::SendControl(Control* control, const wire::AnyMessage& message) {
+  if (control->backlog.size() >= kMaxControlBacklog) return;  // it does not read: silence ends it
+  transport::Message out;
+  out.header = ToBuffer(wire::Encode(message));
+  control->backlog.push_back(std::move(out));
+  SendControlBacklog(control);
+}
+
+void Router::SendControlBacklog(Control* control) {
+  while (!control->backlog.empty()) {
+    const transport::SendResult sent =
+        listener_->Send(control->connection, &control->backlog.front());
+    if (sent == transport::SendResult::kFull) return;
+    control->backlog.pop_front();
+  }
+}
+
+// Best effort, for connections that have no role.
+void Router::SendTo(ConnectionId to, const wire::AnyMessage& message) {
+  transport::Message out;
+  out.header = ToBuffer(wire::Encode(message));
+  (void)listener_->Send(to, &out);
+}
+
+}  // namespace emlio::daemon

@@ -1,0 +1,583 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/loader/loader.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "emlio/base/bounded_queue.h"
+#include "emlio/base/clock.h"
+#include "emlio/base/crc32c.h"
+#include "emlio/base/log.h"
+#include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
+#include "emlio/daemon/daemon.h"
+#include "emlio/loader/batch.h"
+#include "emlio/loader/source_client.h"
+#include "emlio/loader/source_list.h"
+#include "emlio/session/bitmap.h"
+#include "fmt/format.h"
+
+namespace emlio::loader {
+namespace {
+
+constexpr auto kWaitSlice = std::chrono::milliseconds(100);
+// Chunks between the receiving threads and the workers. Credit bounds their bytes.
+constexpr size_t kWorkQueueChunks = 4096;
+constexpr const char* kLocalName = "local";
+
+Status CheckOptions(const LoaderOptions& options) {
+  if ((options.batch_size == 0) == (options.global_batch_size == 0)) {
+    return InvalidArgument(
+        "give exactly one of batch_size (records a step and rank) and "
+        "global_batch_size (records a step over all ranks), at least 1");
+  }
+  if (options.world_size == 0 || options.rank >= options.world_size) {
+    return InvalidArgument(fmt::format("rank {} does not fit world size {}; ranks count from 0",
+                                       options.rank, options.world_size));
+  }
+  if (options.streams == 0 || options.streams > wire::kMaxStreams) {
+    return InvalidArgument(
+        fmt::format("streams is {}; 1 to {} are possible", options.streams, wire::kMaxStreams));
+  }
+  if (options.prefetch_bytes < (uint64_t{1} << 20)) {
+    return InvalidArgument("prefetch must be at least 1 MB");
+  }
+  if (options.max_record_bytes == 0 || options.max_record_bytes > wire::kMaxRecordBytes) {
+    return InvalidArgument(fmt::format("max_record_bytes is {}; 1 to {} are possible",
+                                       options.max_record_bytes, wire::kMaxRecordBytes));
+  }
+  if (options.timeout_ms <= 0) return InvalidArgument("timeout must be positive");
+  std::set<std::string> names;
+  for (const example::FeatureSpec& feature : options.features) {
+    if (!names.insert(feature.name).second) {
+      return InvalidArgument(fmt::format("feature '{}' is asked for twice", feature.name));
+    }
+  }
+  return OkStatus();
+}
+
+wire::OpenId RandomOpenId() {
+  std::random_device device;  // 5 KB: thread-local, a Python extension would not load
+  wire::OpenId id = 0;
+  while (id == 0) id = (uint64_t{device()} << 32) | device();
+  return id;
+}
+
+}  // namespace
+
+class Loader::Impl : public SourceClient::Owner {
+ public:
+  explicit Impl(LoaderOptions options)
+      : options_(std::move(options)),
+        opened_at_ns_(SystemClock().NowNs()),
+        work_(kWorkQueueChunks) {}
+
+  ~Impl() override {
+    {
+      // From here on no callback touches sources_.
+      MutexLock lock(mu_);
+      closing_ = true;
+    }
+    work_.Close();
+    workers_.clear();
+    sources_.clear();
+  }
+
+  Status Open(InterruptCheck interrupt_check) {
+    EMLIO_RETURN_IF_ERROR(CheckOptions(options_));
+    EMLIO_ASSIGN_OR_RETURN(const SourceList list, ParseSources(options_.sources));
+    EMLIO_RETURN_IF_ERROR(Connect(list));
+    EMLIO_RETURN_IF_ERROR(AwaitManifests(interrupt_check));
+    EMLIO_RETURN_IF_ERROR(MakePlan());
+    AssignShards();
+    StartWorkers();
+    return OkStatus();
+  }
+
+  const dataset::Manifest& manifest() const { return *manifest_; }
+  const plan::Plan& plan() const { return *plan_; }
+
+  Status StartPass(Cursor at, InterruptCheck interrupt_check) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (!failure_.ok()) return failure_;
+    if (at.step > plan_->steps_per_epoch()) {
+      return InvalidArgument(
+          fmt::format("step {} of an epoch of {}", at.step, plan_->steps_per_epoch()));
+    }
+    if (at.step == plan_->steps_per_epoch()) at = {at.epoch + 1, 0};
+    if (started_at_ns_ == 0) started_at_ns_ = SystemClock().NowNs();
+    pass_epoch_ = at.epoch;
+    const Cursor next{receiver_->epoch(), receiver_->step()};
+    const bool is_open =
+        opening_ > 0 && pass_error_.ok() && (end_epoch_ == 0 || at.epoch < end_epoch_);
+    if (is_open && at == next) return OkStatus();
+
+    // Everything that is on its way belongs to an older opening from here on.
+    ++opening_;
+    ready_.clear();
+    pass_error_ = OkStatus();
+    awaiting_opened_ = 0;
+    const uint64_t epochs = options_.epochs > at.epoch ? options_.epochs - at.epoch : uint64_t{1};
+    end_epoch_ = at.epoch + epochs;
+    std::vector<wire::OpenId> open_ids;
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      open_ids.push_back(has_records_[i] ? RandomOpenId() : 0);
+    }
+    receiver_->Begin(at.epoch, at.step, epochs, open_ids);
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      if (!has_records_[i]) continue;
+      ++awaiting_opened_;
+      sources_[i]->Open(MakeOpen(i), manifest_);
+    }
+    // Refusals (a plan that other ranks do not share, say) belong here, not to the first batch.
+    progress_ns_ = SystemClock().NowNs();
+    while (awaiting_opened_ > 0 && failure_.ok() && pass_error_.ok()) {
+      if (SystemClock().NowNs() - progress_ns_ > options_.timeout_ms * kNsPerMs) {
+        return TimeoutError(
+            fmt::format("no answer to Open within {} s", options_.timeout_ms / 1e3));
+      }
+      changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kWaitSlice);
+      if (IsInterrupted(interrupt_check)) return Cancelled("interrupted while opening sessions");
+    }
+    return failure_.ok() ? pass_error_ : failure_;
+  }
+
+  Result<std::shared_ptr<const Batch>> Next(InterruptCheck interrupt_check) EMLIO_EXCLUDES(mu_) {
+    const int64_t begin_ns = SystemClock().NowNs();
+    bool waited = false;
+    MutexLock lock(mu_);
+    if (opening_ == 0) return InvalidArgument("StartPass comes before Next");
+    // Waiting for the consumer is not a lack of progress.
+    progress_ns_ = std::max(progress_ns_, begin_ns);
+    const auto count_wait = [&] {
+      if (waited) stats_.wait_ns += SystemClock().NowNs() - begin_ns;
+    };
+    while (true) {
+      if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
+      auto found = ready_.find({receiver_->epoch(), receiver_->step()});
+      if (found != ready_.end()) {
+        count_wait();
+        if (!found->second.ok()) {
+          pass_error_ = found->second.status();
+          return pass_error_;
+        }
+        std::shared_ptr<const Batch> batch = *std::move(found->second);
+        ready_.erase(found);
+        HandOut(*batch);
+        return batch;
+      }
+      if (!failure_.ok() || !pass_error_.ok()) {
+        count_wait();
+        return failure_.ok() ? pass_error_ : failure_;
+      }
+      const int64_t now_ns = SystemClock().NowNs();
+      if (now_ns - progress_ns_ > options_.timeout_ms * kNsPerMs) {
+        count_wait();
+        return TimeoutError(fmt::format(
+            "epoch {} step {}: nothing came for {} s although the daemons answer; is their storage "
+            "stuck?",
+            receiver_->epoch(), receiver_->step(), options_.timeout_ms / 1e3));
+      }
+      waited = true;
+      changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kWaitSlice);
+      if (IsInterrupted(interrupt_check)) {
+        count_wait();
+        return Cancelled("interrupted while waiting for a batch");
+      }
+    }
+  }
+
+  Cursor cursor() const EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return {receiver_->epoch(), receiver_->step()};
+  }
+
+  LoaderStats stats() const EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    LoaderStats stats = stats_;
+    const session::ReceiverStats& received = receiver_->stats();
+    stats.chunks = received.chunks;
+    stats.duplicate_records = received.duplicate_records;
+    stats.refilled_records = received.refilled_records;
+    stats.skipped_records = received.skipped_records;
+    stats.max_ready_bytes = received.max_waiting_bytes;
+    stats.ready_bytes_now = received.waiting_bytes;
+    stats.ready_batches_now = ready_.size();
+    return stats;
+  }
+
+ private:
+  struct Work {
+    size_t source = 0;
+    transport::Message message;
+  };
+
+  Status Connect(const SourceList& list) {
+    transport::TransportOptions transport_options;
+    transport_options.max_frame_bytes =
+        std::max(wire::kMaxHeaderBytes, wire::kMaxChunkPayloadBytes);
+    SourceClientOptions client_options;
+    client_options.connect_timeout_ms = options_.timeout_ms;
+    client_options.peer_silence_ms = options_.peer_silence_ms;
+    sources_.reserve(list.remote.size() + 1);  // callbacks may come while it grows
+    if (!list.local_patterns.empty()) {
+      dataset::DatasetOptions dataset_options;
+      dataset_options.name = kLocalName;
+      dataset_options.patterns = list.local_patterns;
+      dataset_options.max_record_bytes = options_.max_record_bytes;
+      dataset_options.index_directory = options_.index_directory;
+      dataset_options.progress = options_.index_progress;
+      EMLIO_ASSIGN_OR_RETURN(std::shared_ptr<const dataset::Dataset> dataset,
+                             dataset::Dataset::Open(std::move(dataset_options)));
+      transport::InprocPair pair = transport::MakeInproc(transport_options);
+      EMLIO_ASSIGN_OR_RETURN(local_daemon_, daemon::Daemon::StartOn(std::move(pair.listener),
+                                                                    {std::move(dataset)}, {}));
+      client_options.endpoint = "inproc://local";
+      client_options.dataset = kLocalName;
+      client_options.streams = 1;
+      sources_.push_back(std::make_unique<SourceClient>(sources_.size(), std::move(pair.dialer),
+                                                        client_options, this));
+      streams_.push_back(client_options.streams);
+    }
+    for (const SourceList::Remote& remote : list.remote) {
+      client_options.endpoint = remote.endpoint;
+      client_options.dataset = remote.dataset;
+      client_options.streams = options_.streams;
+      EMLIO_ASSIGN_OR_RETURN(auto dialer, transport::DialZmq(transport_options));
+      sources_.push_back(
+          std::make_unique<SourceClient>(sources_.size(), std::move(dialer), client_options, this));
+      streams_.push_back(client_options.streams);
+    }
+    return OkStatus();
+  }
+
+  Status AwaitManifests(InterruptCheck interrupt_check) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const int64_t deadline_ns = opened_at_ns_ + options_.timeout_ms * kNsPerMs;
+    while (answered_.size() < sources_.size() && failure_.ok()) {
+      if (SystemClock().NowNs() > deadline_ns) {
+        std::string silent;
+        for (size_t i = 0; i < sources_.size(); ++i) {
+          if (answered_.contains(i)) continue;
+          silent += (silent.empty() ? "" : ", ") + sources_[i]->name();
+        }
+        return TimeoutError(fmt::format("{} of {} sources did not answer within {} s: {}",
+                                        sources_.size() - answered_.size(), sources_.size(),
+                                        options_.timeout_ms / 1e3, silent));
+      }
+      changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kWaitSlice);
+      if (IsInterrupted(interrupt_check)) return Cancelled("interrupted while connecting");
+    }
+    return failure_;
+  }
+
+  // Asks the user's check, now and then, whether a wait shall end. Lets go of the lock meanwhile.
+  bool IsInterrupted(InterruptCheck interrupt_check) EMLIO_REQUIRES(mu_) {
+    if (interrupt_check == nullptr) return false;
+    const int64_t now_ns = SystemClock().NowNs();
+    if (now_ns - last_interrupt_check_ns_ < 50 * kNsPerMs) return false;
+    last_interrupt_check_ns_ = now_ns;
+    mu_.Unlock();
+    const bool interrupted = interrupt_check();
+    mu_.Lock();
+    return interrupted;
+  }
+
+  Status MakePlan() {
+    std::vector<dataset::Manifest> manifests;
+    for (const auto& source : sources_) manifests.push_back(source->manifest());
+    EMLIO_ASSIGN_OR_RETURN(dataset::Manifest merged, dataset::Manifest::Merge(manifests));
+    if (merged.max_record_bytes() > options_.max_record_bytes) {
+      return LimitExceeded(fmt::format(
+          "the data set holds a record of {} bytes, more than max_record_mb allows ({} bytes)",
+          merged.max_record_bytes(), options_.max_record_bytes));
+    }
+    manifest_ = std::make_shared<const dataset::Manifest>(std::move(merged));
+    plan::PlanSpec spec;
+    spec.sources.resize(1);
+    spec.sources[0].manifest_digest = manifest_->digest();
+    spec.sources[0].shuffle = options_.shuffle;
+    for (const dataset::ShardInfo& shard : manifest_->shards()) {
+      spec.sources[0].shard_records.push_back(shard.records);
+    }
+    spec.seed = options_.seed;
+    spec.tail = options_.tail;
+    constexpr uint64_t kMaxGlobalBatch = uint64_t{1} << 31;
+    if (options_.batch_size > kMaxGlobalBatch / options_.world_size) {
+      return InvalidArgument(fmt::format("batch_size {} times {} ranks is more than 2^31",
+                                         options_.batch_size, options_.world_size));
+    }
+    spec.global_batch = options_.global_batch_size > 0 ? options_.global_batch_size
+                                                       : options_.batch_size * options_.world_size;
+    EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
+    EMLIO_RETURN_IF_ERROR(plan.CheckWorld(options_.world_size));
+    plan_ = std::make_shared<const plan::Plan>(std::move(plan));
+    return OkStatus();
+  }
+
+  // Every shard is read from the first source that holds it. A source gets a share of the prefetch
+  // budget after the bytes that it sends.
+  void AssignShards() EMLIO_EXCLUDES(mu_) {
+    const auto& shards = manifest_->shards();
+    std::vector<session::ReceiverSource> receiver_sources(sources_.size());
+    std::vector<uint64_t> bytes(sources_.size(), 0);
+    std::vector<uint64_t> records(sources_.size(), 0);
+    for (size_t s = 0; s < shards.size(); ++s) {
+      for (size_t i = 0; i < sources_.size(); ++i) {
+        if (sources_[i]->manifest().Find(shards[s].name) < 0) continue;
+        session::SetBit(&receiver_sources[i].assigned, s);
+        bytes[i] += shards[s].payload_bytes + wire::kRecordOverheadBytes * shards[s].records;
+        records[i] += shards[s].records;
+        break;
+      }
+    }
+    uint64_t total = 0;
+    for (uint64_t b : bytes) total += b;
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      if (sources_.size() == 1) receiver_sources[i].assigned.clear();
+      const double share = total == 0 ? 1.0 : static_cast<double>(bytes[i]) / total;
+      receiver_sources[i].prefetch_bytes =
+          std::max<uint64_t>(1, static_cast<uint64_t>(options_.prefetch_bytes * share));
+      receiver_sources[i].streams = streams_[i];
+      has_records_.push_back(records[i] > 0);
+    }
+    session::ReceiverOptions receiver_options;
+    receiver_options.rank = options_.rank;
+    receiver_options.world_size = options_.world_size;
+    receiver_options.max_record_bytes = options_.max_record_bytes;
+    MutexLock lock(mu_);
+    receiver_ =
+        std::make_unique<session::Receiver>(plan_, std::move(receiver_sources), receiver_options);
+  }
+
+  void StartWorkers() {
+    const int threads = options_.worker_threads > 0
+                            ? options_.worker_threads
+                            : std::clamp<int>(std::thread::hardware_concurrency(), 1, 4);
+    for (int i = 0; i < threads; ++i) {
+      workers_.emplace_back(fmt::format("emlio-work-{}", i), [this](std::stop_token) {
+        while (std::optional<Work> work = work_.Pop()) Process(std::move(*work));
+      });
+    }
+  }
+
+  wire::Open MakeOpen(size_t source) const EMLIO_REQUIRES(mu_) {
+    wire::Open open = receiver_->MakeOpen(source);
+    const std::string& name = sources_[source]->name();
+    open.dataset = name.substr(name.rfind('/') + 1);
+    if (options_.world_size > 1) open.job = options_.job;
+    open.loader = options_.name.empty() ? open.dataset : options_.name;
+    wire::Open::Source wire_source;
+    wire_source.manifest_digest = manifest_->digest();
+    wire_source.shuffle = static_cast<uint8_t>(options_.shuffle);
+    open.sources = {wire_source};
+    open.seed = options_.seed;
+    open.global_batch = plan_->spec().global_batch;
+    open.tail = static_cast<uint8_t>(options_.tail);
+    open.plan_hash = plan_->hash();
+    return open;
+  }
+
+  // On a worker: check, place, and parse what has become complete.
+  void Process(Work work) EMLIO_EXCLUDES(mu_) {
+    Result<wire::AnyMessage> decoded =
+        wire::Decode({work.message.header.data(), work.message.header.size()});
+    if (!decoded.ok()) return Fail(work.source, decoded.status());
+    const auto* chunk = std::get_if<wire::Chunk>(&*decoded);
+    if (chunk == nullptr) {
+      return Fail(work.source, ProtocolError("a payload came with a message that is no Chunk"));
+    }
+    if (Status status = wire::CheckChunk(*chunk, work.message.payload.size()); !status.ok()) {
+      return Fail(work.source, status);
+    }
+    std::vector<uint8_t> good(chunk->slots.size(), 1);
+    if (chunk->record_total == 0) {
+      const uint8_t* data = work.message.payload.data();
+      for (size_t i = 0; i < chunk->sizes.size(); ++i) {
+        good[i] = Crc32c(data, chunk->sizes[i]) == chunk->crcs[i];
+        data += chunk->sizes[i];
+      }
+    }
+    auto payload = std::make_shared<const Buffer>(std::move(work.message.payload));
+
+    std::vector<session::AssembledBatch> complete;
+    uint64_t opening = 0;
+    {
+      MutexLock lock(mu_);
+      const Status status = receiver_->OnChunk(work.source, *chunk, std::move(payload), good);
+      if (!status.ok()) return FailLocked(work.source, status);
+      progress_ns_ = SystemClock().NowNs();
+      complete = TakeComplete();
+      opening = opening_;
+      FlushOutbox();
+    }
+    for (session::AssembledBatch& batch : complete) Deliver(std::move(batch), opening);
+  }
+
+  std::vector<session::AssembledBatch> TakeComplete() EMLIO_REQUIRES(mu_) {
+    std::vector<session::AssembledBatch> complete;
+    session::AssembledBatch batch;
+    while (receiver_->TakeComplete(&batch)) complete.push_back(std::move(batch));
+    return complete;
+  }
+
+  void Deliver(session::AssembledBatch assembled, uint64_t opening) EMLIO_EXCLUDES(mu_) {
+    const std::pair<uint64_t, uint64_t> key{assembled.epoch, assembled.step};
+    Status status;
+    // Strict: a record that is bad where it is stored is an error, at its place in the order.
+    if (!assembled.skipped.empty()) {
+      status = assembled.skipped.front().reason.WithContext(fmt::format(
+          "epoch {} step {} slot {}", key.first, key.second, assembled.skipped.front().slot));
+    }
+    auto batch = std::make_shared<AssembledBatchView>(
+        std::move(assembled), plan_, plan_->Share(key.second, options_.rank, options_.world_size));
+    if (status.ok()) status = batch->Parse(options_.features, *manifest_);
+    MutexLock lock(mu_);
+    if (opening != opening_) return;
+    if (status.ok()) {
+      ready_.emplace(key, std::shared_ptr<const Batch>(std::move(batch)));
+    } else {
+      ready_.emplace(key, std::move(status));
+    }
+    changed_.NotifyAll();
+  }
+
+  void HandOut(const Batch& batch) EMLIO_REQUIRES(mu_) {
+    receiver_->OnHandedOut();
+    FlushOutbox();
+    ++stats_.batches;
+    stats_.records += batch.records().size();
+    stats_.payload_bytes += batch.payload_bytes();
+    const int64_t now_ns = SystemClock().NowNs();
+    stats_.elapsed_ns = now_ns - started_at_ns_;
+    if (stats_.time_to_first_batch_ns == 0) stats_.time_to_first_batch_ns = now_ns - opened_at_ns_;
+  }
+
+  void FlushOutbox() EMLIO_REQUIRES(mu_) {
+    if (closing_ || !receiver_->has_outbox()) return;
+    for (auto& [source, message] : receiver_->TakeOutbox()) {
+      sources_[source]->Send(std::move(message));
+    }
+  }
+
+  void Fail(size_t source, const Status& reason) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    FailLocked(source, reason);
+  }
+  // A source broke the rules: nothing that it says can be trusted any more.
+  void FailLocked(size_t source, const Status& reason) EMLIO_REQUIRES(mu_) {
+    if (!closing_ && failure_.ok()) failure_ = reason.WithContext(sources_[source]->name());
+    changed_.NotifyAll();
+  }
+
+  // SourceClient::Owner, on the clients' threads.
+  void OnChunk(size_t source, transport::Message message) override {
+    work_.Push({source, std::move(message)});
+  }
+  void OnManifest(size_t source) override EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    answered_.insert(source);
+    changed_.NotifyAll();
+  }
+  void OnFailed(size_t, Status reason) override EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (failure_.ok()) failure_ = std::move(reason);
+    changed_.NotifyAll();
+  }
+  void OnMessage(size_t source, wire::AnyMessage message) override EMLIO_EXCLUDES(mu_) {
+    std::vector<session::AssembledBatch> complete;
+    uint64_t opening = 0;
+    {
+      MutexLock lock(mu_);
+      if (closing_) return;
+      Status status;
+      if (const auto* opened = std::get_if<wire::Opened>(&message)) {
+        if (!receiver_->IsCurrent(source, opened->open_id)) return;
+        if (opened->plan_hash != plan_->hash()) {
+          status = PlanMismatch("the daemon answers with another plan");
+        }
+        --awaiting_opened_;
+      } else if (const auto* error = std::get_if<wire::Error>(&message)) {
+        if (!receiver_->IsCurrent(source, error->open_id)) return;
+        if (pass_error_.ok()) {
+          pass_error_ = Status(error->code, error->message).WithContext(sources_[source]->name());
+        }
+      } else if (const auto* skip = std::get_if<wire::Skip>(&message)) {
+        status = receiver_->OnSkip(source, *skip);
+      } else if (const auto* end = std::get_if<wire::EpochEnd>(&message)) {
+        status = receiver_->OnEpochEnd(source, *end);
+      }
+      if (!status.ok()) return FailLocked(source, status);
+      progress_ns_ = SystemClock().NowNs();
+      complete = TakeComplete();
+      opening = opening_;
+      FlushOutbox();
+      changed_.NotifyAll();
+    }
+    for (session::AssembledBatch& batch : complete) Deliver(std::move(batch), opening);
+  }
+
+  const LoaderOptions options_;
+  const int64_t opened_at_ns_;
+
+  // Set by Open, constant afterwards.
+  std::shared_ptr<const dataset::Manifest> manifest_;
+  std::shared_ptr<const plan::Plan> plan_;
+  std::vector<uint32_t> streams_;  // by source
+  std::vector<bool> has_records_;  // by source: whether a session is opened with it
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::set<size_t> answered_ EMLIO_GUARDED_BY(mu_);  // sources whose manifests are here
+  std::unique_ptr<session::Receiver> receiver_ EMLIO_GUARDED_BY(mu_);
+  // Complete and parsed, by (epoch, step): the batch, or why there is none.
+  std::map<std::pair<uint64_t, uint64_t>, Result<std::shared_ptr<const Batch>>> ready_
+      EMLIO_GUARDED_BY(mu_);
+  bool closing_ EMLIO_GUARDED_BY(mu_) = false;
+  uint64_t opening_ EMLIO_GUARDED_BY(mu_) = 0;  // counts Begin; 0: no pass yet
+  size_t awaiting_opened_ EMLIO_GUARDED_BY(mu_) = 0;
+  uint64_t pass_epoch_ EMLIO_GUARDED_BY(mu_) = 0;
+  uint64_t end_epoch_ EMLIO_GUARDED_BY(mu_) = 0;  // first epoch that the opening does not cover
+  Status failure_ EMLIO_GUARDED_BY(mu_);          // for good
+  Status pass_error_ EMLIO_GUARDED_BY(mu_);       // until the next pass
+  int64_t started_at_ns_ EMLIO_GUARDED_BY(mu_) = 0;
+  int64_t progress_ns_ EMLIO_GUARDED_BY(mu_) = 0;
+  int64_t last_interrupt_check_ns_ EMLIO_GUARDED_BY(mu_) = 0;
+  LoaderStats stats_ EMLIO_GUARDED_BY(mu_);
+
+  BoundedQueue<Work> work_;
+  std::unique_ptr<daemon::Daemon> local_daemon_;
+  std::vector<std::unique_ptr<SourceClient>> sources_;
+  std::vector<Thread> workers_;
+};
+
+Result<std::unique_ptr<Loader>> Loader::Open(LoaderOptions options,
+                                             InterruptCheck interrupt_check) {
+  auto impl = std::make_unique<Impl>(std::move(options));
+  EMLIO_RETURN_IF_ERROR(impl->Open(interrupt_check));
+  return std::unique_ptr<Loader>(new Loader(std::move(impl)));
+}
+
+Loader::Loader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Loader::~Loader() = default;
+
+uint64_t Loader::records() const { return impl_->plan().records(); }
+uint64_t Loader::steps_per_epoch() const { return impl_->plan().steps_per_epoch(); }
+const dataset::Manifest& Loader::manifest() const { return impl_->manifest(); }
+const plan::Plan& Loader::plan() const { return impl_->plan(); }
+Status Loader::StartPass(Cursor at, InterruptCheck interrupt_check) {
+  return impl_->StartPass(at, interrupt_check);
+}
+Result<std::shared_ptr<const Batch>> Loader::Next(InterruptCheck interrupt_check) {
+  return impl_->Next(interrupt_check);
+}
+Cursor Loader::cursor() const { return impl_->cursor(); }
+LoaderStats Loader::stats() const { return impl_->stats(); }
+
+}  // namespace emlio::loader

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/loader/source_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emlio/base/clock.h"
+#include "emlio/base/log.h"
+#include "fmt/format.h"
+
+#ifndef EMLIO_VERSION_STRING
+#define EMLIO_VERSION_STRING "unknown"
+#endif
+
+namespace emlio::loader {
+namespace {
+
+constexpr int kPollMs = 500;
+constexpr int64_t kPingIntervalNs = 2 * kNsPerSecond;
+constexpr size_t kMaxBacklog = 65536;
+
+transport::Message ToMessage(const wire::AnyMessage& message) {
+  auto* held = new std::vector<uint8_t>(wire::Encode(message));
+  transport::Message out;
+  out.header = Buffer(
+      held->data(), held->size(),
+      [](void* context) { delete static_cast<std::vector<uint8_t>*>(context); }, held);
+  return out;
+}
+
+}  // namespace
+
+SourceClient::SourceClient(size_t index, std::unique_ptr<transport::Dialer> dialer,
+                           SourceClientOptions options, Owner* owner)
+    : index_(index),
+      options_(std::move(options)),
+      name_(options_.endpoint + "/" + options_.dataset),
+      owner_(owner),
+      dialer_(std::move(dialer)) {
+  thread_ =
+      Thread(fmt::format("emlio-recv-{}", index), [this](std::stop_token stop) { Run(stop); });
+}
+
+SourceClient::~SourceClient() {
+  thread_.RequestStop();
+  dialer_->Wake();
+  thread_.Join();
+}
+
+void SourceClient::Open(wire::Open open, std::shared_ptr<const dataset::Manifest> merged) {
+  {
+    MutexLock lock(mu_);
+    commands_.push_back({std::move(open), std::move(merged)});
+  }
+  dialer_->Wake();
+}
+
+void SourceClient::Send(wire::AnyMessage message) {
+  {
+    MutexLock lock(mu_);
+    commands_.push_back({std::move(message), nullptr});
+  }
+  dialer_->Wake();
+}
+
+void SourceClient::Run(std::stop_token stop) {
+  Status status = Connect();
+  std::vector<transport::Event> events;
+  while (status.ok() && !stop.stop_requested()) {
+    events.clear();
+    status = dialer_->Poll(kPollMs, &events);
+    const int64_t now_ns = SystemClock().NowNs();
+    // Silence is judged only when nothing waits to be read: a stall of our own is not the peer's.
+    if (!events.empty()) last_heard_ns_ = now_ns;
+    for (transport::Event& event : events) {
+      if (status.ok()) status = Handle(std::move(event));
+    }
+    if (status.ok()) status = TakeCommands();
+    while (status.ok() && !backlog_.empty() &&
+           dialer_->Send(control_, &backlog_.front()) == transport::SendResult::kSent) {
+      backlog_.pop_front();
+    }
+    if (status.ok()) status = CheckLiveness(now_ns);
+  }
+  if (!status.ok()) owner_->OnFailed(index_, status.WithContext(name_));
+}
+
+Status SourceClient::Connect() {
+  const int deadline_ms = static_cast<int>(options_.connect_timeout_ms);
+  last_heard_ns_ = SystemClock().NowNs();
+  EMLIO_ASSIGN_OR_RETURN(control_, dialer_->Dial(options_.endpoint, deadline_ms));
+  // The data connections are made at once, so that the first epoch finds them standing.
+  streams_.resize(options_.streams);
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    EMLIO_ASSIGN_OR_RETURN(streams_[i].connection, dialer_->Dial(options_.endpoint, deadline_ms));
+    stream_of_[streams_[i].connection] = i;
+  }
+  return OkStatus();
+}
+
+Status SourceClient::Handle(transport::Event event) {
+  const auto stream = stream_of_.find(event.connection);
+  const bool is_control = event.connection == control_;
+  if (!is_control && stream == stream_of_.end()) return OkStatus();
+  switch (event.kind) {
+    case transport::Event::Kind::kLost:
+      return event.reason.WithContext(
+          is_control ? std::string("the control connection was lost")
+                     : fmt::format("data connection {} was lost", stream->second));
+    case transport::Event::Kind::kConnected:
+      if (!is_control) {
+        streams_[stream->second].connected = true;
+        return JoinStreams();
+      }
+      control_connected_ = true;
+      last_ping_ns_ = SystemClock().NowNs();
+      EMLIO_RETURN_IF_ERROR(SendControl(wire::Hello{.agent = "emlio/" EMLIO_VERSION_STRING}));
+      // Not waiting for Welcome saves a round trip; a daemon that refuses says so.
+      return SendControl(wire::Describe{options_.dataset});
+    case transport::Event::Kind::kMessage:
+      break;
+  }
+  if (!is_control && !event.message.payload.empty()) {
+    owner_->OnChunk(index_, std::move(event.message));
+    return OkStatus();
+  }
+  EMLIO_ASSIGN_OR_RETURN(wire::AnyMessage message,
+                         wire::Decode({event.message.header.data(), event.message.header.size()}));
+  if (std::holds_alternative<wire::Chunk>(message)) {  // of empty records
+    owner_->OnChunk(index_, std::move(event.message));
+    return OkStatus();
+  }
+  return HandleControl(std::move(message));
+}
+
+Status SourceClient::HandleControl(wire::AnyMessage message) {
+  if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
+    if (welcome->version != wire::kProtocolVersion) {
+      return Unsupported(fmt::format("the daemon chose protocol version {}, this is version {}",
+                                     welcome->version, wire::kProtocolVersion));
+    }
+    return OkStatus();
+  }
+  if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {
+    if (described_) return ProtocolError("the daemon sent a manifest that was not asked for");
+    EMLIO_ASSIGN_OR_RETURN(const bool whole, assembler_.Add(*page));
+    if (!whole) return OkStatus();
+    described_ = true;
+    manifest_ = assembler_.Take();
+    owner_->OnManifest(index_);
+    return OkStatus();
+  }
+  if (const auto* need = std::get_if<wire::NeedManifest>(&message)) {
+    if (need->open_id != open_.open_id) return OkStatus();
+    if (merged_ == nullptr) return ProtocolError("the daemon asked for its manifest twice");
+    for (wire::ManifestPage& page : daemon::ToManifestPages(options_.dataset, *merged_)) {
+      EMLIO_RETURN_IF_ERROR(SendControl(std::move(page)));
+    }
+    merged_.reset();
+    return SendControl(open_);
+  }
+  if (const auto* opened = std::get_if<wire::Opened>(&message)) {
+    if (opened->open_id != open_.open_id) return OkStatus();
+    opened_ = true;
+    EMLIO_RETURN_IF_ERROR(JoinStreams());
+    owner_->OnMessage(index_, std::move(message));
+    return OkStatus();
+  }
+  if (const auto* error = std::get_if<wire::Error>(&message)) {
+    if (error->open_id == 0) return Status(error->code, error->message);
+    if (error->open_id == open_.open_id) owner_->OnMessage(index_, std::move(message));
+    return OkStatus();
+  }
+  if (std::holds_alternative<wire::Skip>(message) ||
+      std::holds_alternative<wire::EpochEnd>(message)) {
+    owner_->OnMessage(index_, std::move(message));
+    return OkStatus();
+  }
+  if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    return SendControl(wire::Pong{ping->nonce});
+  }
+  if (std::holds_alternative<wire::Pong>(message)) return OkStatus();
+  return ProtocolError("the daemon sent a message that only receivers send");
+}
+
+Status SourceClient::TakeCommands() {
+  std::vector<Command> commands;
+  {
+    MutexLock lock(mu_);
+    commands.swap(commands_);
+  }
+  for (Command& command : commands) {
+    if (auto* open = std::get_if<wire::Open>(&command.message)) {
+      if (open_.open_id != 0) EMLIO_RETURN_IF_ERROR(SendControl(wire::Close{open_.open_id}));
+      open_ = std::move(*open);
+      opened_ = false;
+      merged_ = std::move(command.merged);
+      EMLIO_RETURN_IF_ERROR(SendControl(open_));
+    } else {
+      EMLIO_RETURN_IF_ERROR(SendControl(command.message));
+    }
+  }
+  return OkStatus();
+}
+
+// Binds every connection that stands to the newest session, once that is open.
+Status SourceClient::JoinStreams() {
+  if (!opened_) return OkStatus();
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (!stream.connected || stream.joined == open_.open_id) continue;
+    wire::Join join;
+    join.open_id = open_.open_id;
+    join.stream = static_cast<uint32_t>(i);
+    transport::Message message = ToMessage(join);
+    if (dialer_->Send(stream.connection, &message) != transport::SendResult::kSent) {
+      return Unavailable(fmt::format("cannot write to data connection {}", i));
+    }
+    stream.joined = open_.open_id;
+  }
+  return OkStatus();
+}
+
+Status SourceClient::SendControl(const wire::AnyMessage& message) {
+  if (backlog_.size() >= kMaxBacklog) {
+    return Unavailable("the daemon does not read its control connection");
+  }
+  backlog_.push_back(ToMessage(message));
+  while (!backlog_.empty() &&
+         dialer_->Send(control_, &backlog_.front()) == transport::SendResult::kSent) {
+    backlog_.pop_front();
+  }
+  return OkStatus();
+}
+
+Status SourceClient::CheckLiveness(int64_t now_ns) {
+  if (!control_connected_) return OkStatus();  // the dialer has a deadline for that
+  if (now_ns - last_heard_ns_ > options_.peer_silence_ms * kNsPerMs) {
+    return Unavailable(fmt::format("no sign of life for {:.1f} s; is the daemon's host up?",
+                                   (now_ns - last_heard_ns_) / 1e9));
+  }
+  if (now_ns - last_ping_ns_ >= kPingIntervalNs) {
+    last_ping_ns_ = now_ns;
+    return SendControl(wire::Ping{++pings_});
+  }
+  return OkStatus();
+}
+
+}  // namespace emlio::loader
