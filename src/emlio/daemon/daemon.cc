@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/daemon/daemon.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -19,9 +21,13 @@ namespace {
 
 using DatasetMap = std::map<std::string, std::shared_ptr<const dataset::Dataset>>;
 
+// Whether a bind address can be reached from this host only. Names other than localhost are not
+// trusted: what they resolve to is not ours to decide.
 bool IsLoopback(const std::string& bind) {
   const std::string host = bind.substr(0, bind.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+  in_addr ipv4;
+  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
+  return host == "localhost" || host == "[::1]";
 }
 
 Status CheckRoots(const dataset::Dataset& dataset, const std::vector<std::string>& roots) {

@@ -54,6 +54,9 @@ class LocalRecords : public session::RecordSource {
   uint64_t PayloadBytes(uint32_t shard, uint64_t record) const override {
     return dataset_->Locate(local_shards_[shard], record).payload_bytes;
   }
+  void Prefetch(uint32_t shard, uint64_t record) const override {
+    if (local_shards_[shard] != kNotHere) dataset_->Prefetch(local_shards_[shard], record);
+  }
   void Place(uint32_t shard, uint64_t record, wire::Skip* skip) const override {
     const uint32_t local = local_shards_[shard];
     skip->shard = dataset_->manifest().shards()[local].name;

@@ -80,6 +80,8 @@ class Dataset {
   // REQUIRES: shard and record are inside the manifest. Kept in memory or in a mapped index: O(1),
   // no system call.
   virtual RecordLocation Locate(uint32_t shard, uint64_t record) const = 0;
+  // A hint that Locate of this record comes soon: random places in a large index are cache misses.
+  virtual void Prefetch(uint32_t shard, uint64_t record) const = 0;
   // Copies payload pieces and checksums out of the mapped shards. Checks that each record's header
   // still has the indexed length (and a valid length checksum): kShardChanged, naming shard,
   // record and offset, when it has not or when the file became shorter. Does not check payload

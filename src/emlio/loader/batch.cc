@@ -20,12 +20,7 @@ Status AssembledBatchView::Parse(std::span<const example::FeatureSpec> features,
 }
 
 std::span<const uint64_t> AssembledBatchView::indices() const {
-  std::call_once(indices_once_, [this] {
-    indices_.reserve(share_.slots);
-    for (uint32_t slot = 0; slot < share_.slots; ++slot) {
-      indices_.push_back(plan_->RecordAt(assembled_.epoch, share_.first_position + slot));
-    }
-  });
+  std::call_once(indices_once_, [this] { plan_->Numbers(assembled_.epoch, share_, &indices_); });
   return indices_;
 }
 

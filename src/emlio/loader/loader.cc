@@ -152,45 +152,9 @@ class Loader::Impl : public SourceClient::Owner {
     const int64_t begin_ns = SystemClock().NowNs();
     bool waited = false;
     MutexLock lock(mu_);
-    if (opening_ == 0) return InvalidArgument("StartPass comes before Next");
-    // Waiting for the consumer is not a lack of progress.
-    progress_ns_ = std::max(progress_ns_, begin_ns);
-    const auto count_wait = [&] {
-      if (waited) stats_.wait_ns += SystemClock().NowNs() - begin_ns;
-    };
-    while (true) {
-      if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
-      auto found = ready_.find({receiver_->epoch(), receiver_->step()});
-      if (found != ready_.end()) {
-        count_wait();
-        if (!found->second.ok()) {
-          pass_error_ = found->second.status();
-          return pass_error_;
-        }
-        std::shared_ptr<const Batch> batch = *std::move(found->second);
-        ready_.erase(found);
-        HandOut(*batch);
-        return batch;
-      }
-      if (!failure_.ok() || !pass_error_.ok()) {
-        count_wait();
-        return failure_.ok() ? pass_error_ : failure_;
-      }
-      const int64_t now_ns = SystemClock().NowNs();
-      if (now_ns - progress_ns_ > options_.timeout_ms * kNsPerMs) {
-        count_wait();
-        return TimeoutError(fmt::format(
-            "epoch {} step {}: nothing came for {} s although the daemons answer; is their storage "
-            "stuck?",
-            receiver_->epoch(), receiver_->step(), options_.timeout_ms / 1e3));
-      }
-      waited = true;
-      changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kWaitSlice);
-      if (IsInterrupted(interrupt_check)) {
-        count_wait();
-        return Cancelled("interrupted while waiting for a batch");
-      }
-    }
+    auto batch = NextLocked(interrupt_check, begin_ns, &waited);
+    if (waited) stats_.wait_ns += SystemClock().NowNs() - begin_ns;
+    return batch;
   }
 
   Cursor cursor() const EMLIO_EXCLUDES(mu_) {
@@ -217,6 +181,42 @@ class Loader::Impl : public SourceClient::Owner {
     size_t source = 0;
     transport::Message message;
   };
+
+  Result<std::shared_ptr<const Batch>> NextLocked(bool (*interrupt_check)(), int64_t begin_ns,
+                                                  bool* waited) EMLIO_REQUIRES(mu_) {
+    if (opening_ == 0) return InvalidArgument("StartPass comes before Next");
+    // Waiting for the consumer is not a lack of progress.
+    progress_ns_ = std::max(progress_ns_, begin_ns);
+    while (true) {
+      if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
+      auto found = ready_.find({receiver_->epoch(), receiver_->step()});
+      if (found != ready_.end()) {
+        if (!found->second.ok()) {
+          pass_error_ = found->second.status();
+          return pass_error_;
+        }
+        std::shared_ptr<const Batch> batch = *std::move(found->second);
+        ready_.erase(found);
+        HandOut(*batch);
+        return batch;
+      }
+      if (!failure_.ok() || !pass_error_.ok()) {
+        return failure_.ok() ? pass_error_ : failure_;
+      }
+      const int64_t now_ns = SystemClock().NowNs();
+      if (now_ns - progress_ns_ > options_.timeout_ms * kNsPerMs) {
+        return TimeoutError(fmt::format(
+            "epoch {} step {}: nothing came for {} s although the daemons answer; is their storage "
+            "stuck?",
+            receiver_->epoch(), receiver_->step(), options_.timeout_ms / 1e3));
+      }
+      *waited = true;
+      changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kWaitSlice);
+      if (IsInterrupted(interrupt_check)) {
+        return Cancelled("interrupted while waiting for a batch");
+      }
+    }
+  }
 
   Status Connect(const SourceList& list) {
     transport::TransportOptions transport_options;

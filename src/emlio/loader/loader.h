@@ -36,8 +36,8 @@ struct LoaderOptions {
   std::string job;
   // Tells the loaders of one job apart; empty: made of the data sets' names.
   std::string name;
-  // The number of passes that will be made, where it is known: then the next epoch is read ahead
-  // while this one ends. 0: not known, one pass at a time.
+  // Where training ends, if that is known: epochs 0 to epochs-1 are going to be read, in order, and
+  // the next one is read ahead while this one ends. 0: not known, one pass at a time.
   uint64_t epochs = 0;
   uint32_t streams = 4;                           // data connections to each daemon
   uint64_t prefetch_bytes = uint64_t{256} << 20;  // received or on the way, not handed out

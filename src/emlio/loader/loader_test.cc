@@ -557,6 +557,9 @@ TEST_F(LoaderTest, ADaemonListensOnLoopbackOnly) {
   options.bind = "0.0.0.0:0";
   options.datasets.push_back(DatasetAt("train", "d"));
   EXPECT_EQ(daemon::Daemon::Start(options).status().code(), Code::kPermissionDenied);
+  options.bind = "127.example.com:0";  // a name, whatever it looks like
+  EXPECT_EQ(daemon::Daemon::Start(options).status().code(), Code::kPermissionDenied);
+  options.bind = "0.0.0.0:0";
   options.insecure = true;
   EXPECT_TRUE(daemon::Daemon::Start(options).ok());
   options.bind = "127.0.0.1:0";

@@ -205,6 +205,15 @@ StepShare Plan::Share(uint64_t step, uint32_t rank, uint32_t world_size) const {
           static_cast<uint32_t>(quotient + (rank < remainder ? 1 : 0))};
 }
 
+void Plan::Numbers(uint64_t epoch, const StepShare& share, std::vector<uint64_t>* out) const {
+  out->resize(share.slots);
+  if (spec_.sources[0].shuffle == Shuffle::kFull) {
+    Permutation(spec_.seed, epoch, records_).Fill(share.first_position, *out);
+  } else {
+    std::iota(out->begin(), out->end(), share.first_position);
+  }
+}
+
 void Plan::Records(uint64_t epoch, const StepShare& share, std::vector<PlannedRecord>* out) const {
   out->resize(share.slots);
   constexpr size_t kLanes = 8;

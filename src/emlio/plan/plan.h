@@ -70,6 +70,8 @@ class Plan {
   // The record number (0 to records()-1, in manifest order) at a position of an epoch's order.
   // REQUIRES: position < records().
   uint64_t RecordAt(uint64_t epoch, uint64_t position) const;
+  // The record numbers of one rank's batch, in slot order; `out` is overwritten.
+  void Numbers(uint64_t epoch, const StepShare& share, std::vector<uint64_t>* out) const;
   // Splits a record number into shard and record. REQUIRES: number < records().
   PlannedRecord Locate(uint64_t number) const;
   // REQUIRES: step < steps_per_epoch(), rank < world_size.

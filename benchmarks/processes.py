@@ -1,0 +1,156 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that a benchmark starts, measures and ends: always its own, always by process id."""
+
+import json
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+START_DEADLINE_S = 60
+STOP_DEADLINE_S = 15
+
+
+class BenchmarkError(Exception):
+    """A program that takes part did not do its work; the message says which and why."""
+
+
+def command_line(program: str | Path, *arguments: object) -> list[str]:
+    """A command; arguments that are tuples or lists are spread."""
+    command = [str(program)]
+    for argument in arguments:
+        parts = argument if isinstance(argument, tuple | list) else [argument]
+        command += [str(part) for part in parts]
+    return command
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of all threads of a process, those that have ended included.
+
+    Read from the process's CPU clock (clock_getcpuclockid(3)), which counts nanoseconds; /proc
+    counts hundredths of a second.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def run_json(
+    command: Sequence[str], timeout_s: float = 120, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Runs a program and returns the JSON object that it prints."""
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=env,
+        )
+    except OSError as error:
+        raise BenchmarkError(f"{name}: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise BenchmarkError(f"{name} was still running after {timeout_s:g} s") from error
+    if done.returncode != 0:
+        raise BenchmarkError(f"{name} failed ({done.returncode}): {done.stderr.strip()[-2000:]}")
+    try:
+        result: dict[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise BenchmarkError(f"{name} printed no JSON: {done.stdout[:500]!r}") from error
+    return result
+
+
+class Background:
+    """A program that runs until the end of the `with` block."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._log = log
+        self._name = Path(command[0]).name
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        return cpu_seconds(self.pid)
+
+    def wait_until_ready(self, ready_file: Path) -> str:
+        """Waits for a file that the program makes; returns what is in it."""
+        self._wait_for(ready_file.exists)
+        return ready_file.read_text().strip()
+
+    def wait_for_output(self, text: str) -> None:
+        """Waits until the program has printed `text`."""
+        self._wait_for(lambda: text in self._log.read_text())
+
+    def _wait_for(self, condition: Any) -> None:
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not condition():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise BenchmarkError(
+                    f"{self._name} did not start: {self._log.read_text()[-2000:].strip()}"
+                )
+            time.sleep(0.0005)
+
+    def __enter__(self) -> "Background":
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class PeakMemory:
+    """The largest anonymous resident memory that a process had during the `with` block, in bytes.
+
+    Pages of mapped files are not in it: the system may take those back at any time.
+    """
+
+    def __init__(self, pid: int, every_s: float = 0.005) -> None:
+        self.bytes = 0
+        self._status = Path(f"/proc/{pid}/status")
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def _sample(self) -> None:
+        while not self._stop.wait(self._every_s):
+            try:
+                found = re.search(r"^RssAnon:\s*(\d+) kB", self._status.read_text(), re.MULTILINE)
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            if found:  # a process that has just ended has no such line
+                self.bytes = max(self.bytes, int(found.group(1)) * 1024)
+
+    def __enter__(self) -> "PeakMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "commands.h"
+#include "console.h"
+#include "emlio/base/clock.h"
+#include "interrupt.h"
+
+namespace emlio::tool {
+namespace {
+
+// Runs `convert(options, progress)` with a progress bar; a signal stops it in an orderly way.
+// `add` puts what is special about the conversion into its report.
+template <typename Options, typename Convert, typename Add>
+int RunConversion(Options options, const std::string& json_path, Convert convert, Add add) {
+  const Report report(json_path);
+  const InterruptFlag interrupt;
+  std::stop_source stop;
+  options.stop = stop.get_token();
+  ProgressBar bar("converting", "records");
+  const int64_t begin_ns = SystemClock().NowNs();
+  auto summary = convert(options, [&](const convert::Progress& progress) {
+    if (InterruptFlag::IsSet()) stop.request_stop();
+    bar.Update({.items_done = progress.records_done,
+                .items_total = progress.records_total,
+                .bytes_done = progress.bytes_done,
+                .bytes_total = progress.bytes_total});
+  });
+  const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
+  bar.Finish();
+  if (!summary.ok()) {
+    const int exit_code = report.Finish(summary.status(), {{"destination", options.destination}});
+    return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+  }
+  if (report.for_people()) {
+    fmt::print("{} shards, {} records, {} in {}, {:.2f} s\n", FormatCount(summary->shards),
+               FormatCount(summary->records),
+               FormatBytes(static_cast<double>(summary->payload_bytes)), options.destination,
+               seconds);
+  }
+  nlohmann::ordered_json json = {
+      {"destination", options.destination}, {"shards", summary->shards},
+      {"records", summary->records},        {"payload_bytes", summary->payload_bytes},
+      {"file_bytes", summary->file_bytes},  {"seconds", seconds}};
+  add(*summary, report, &json);
+  return report.Finish(OkStatus(), std::move(json));
+}
+
+}  // namespace
+
+int RunConvertImageFolder(const ConvertImageFolderCommand& command) {
+  return RunConversion(command.options, command.json, &convert::ImageFolderToShards,
+                       [](const convert::ImageFolderSummary& summary, const Report& report,
+                          nlohmann::ordered_json* json) {
+                         if (report.for_people()) {
+                           fmt::print("{} classes, {} other files passed over\n",
+                                      summary.classes.size(), FormatCount(summary.passed_over));
+                         }
+                         (*json)["passed_over"] = summary.passed_over;
+                         (*json)["classes"] = summary.classes;
+                       });
+}
+
+int RunConvertSynthetic(const ConvertSyntheticCommand& command) {
+  return RunConversion(
+      command.options, command.json, &convert::SyntheticShards,
+      [](const convert::ShardSetSummary&, const Report&, nlohmann::ordered_json*) {});
+}
+
+}  // namespace emlio::tool

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "console.h"
+#include "emlio/base/file.h"
+#include "emlio/base/hash128.h"
+#include "emlio/base/thread.h"
+#include "interrupt.h"
+
+namespace emlio::tool {
+namespace {
+
+// Several NAME=PATTERN with one name are one data set of several patterns.
+Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& command) {
+  std::vector<dataset::DatasetOptions> datasets;
+  for (const std::string& argument : command.datasets) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
+      return InvalidArgument(fmt::format(
+          "'{}' is not NAME=PATTERN; write for example train='/data/train-*.tfrecord'", argument));
+    }
+    const std::string name = argument.substr(0, equals);
+    auto found = std::find_if(datasets.begin(), datasets.end(),
+                              [&](const dataset::DatasetOptions& d) { return d.name == name; });
+    if (found == datasets.end()) {
+      dataset::DatasetOptions made;
+      made.name = name;
+      made.index_directory = command.index_directory;
+      made.index_beside = command.index_beside;
+      made.max_record_bytes = command.max_record_bytes;
+      found = datasets.insert(datasets.end(), std::move(made));
+    }
+    found->patterns.push_back(argument.substr(equals + 1));
+  }
+  return datasets;
+}
+
+void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions& options,
+                        const daemon::Daemon& daemon) {
+  std::string index = "default cache directory";
+  if (command.index_beside) index = "beside the shards";
+  if (!command.index_directory.empty()) index = command.index_directory;
+  std::string text = fmt::format("emlio {} serve\n", EMLIO_VERSION);
+  const auto line = [&text](std::string_view what, const std::string& value) {
+    text += fmt::format("  {:<15}{}\n", what, value);
+  };
+  line("bind", fmt::format("{}{}", options.bind,
+                           options.insecure ? ", any host may read (--insecure)" : ""));
+  line("roots", options.roots.empty() ? "any" : fmt::format("{}", fmt::join(options.roots, ", ")));
+  line("send buffer", fmt::format("{} MiB, chunks of {} to {} KiB", options.send_buffer_bytes >> 20,
+                                  options.first_chunk_bytes >> 10, options.max_chunk_bytes >> 10));
+  line("threads", fmt::format("gather {}, io {}",
+                              options.gather_threads == 0 ? "automatic"
+                                                          : std::to_string(options.gather_threads),
+                              options.io_threads));
+  line("indexes", index);
+  line("largest record", fmt::format("{} MiB", command.max_record_bytes >> 20));
+  line("drain", fmt::format("{} s", static_cast<double>(command.drain_ms) / 1000));
+  for (const auto& data : daemon.datasets()) {
+    const dataset::Manifest& manifest = data->manifest();
+    line("data set",
+         fmt::format("{}: {} shards, {} records, {}, digest {}", data->name(),
+                     FormatCount(manifest.shards().size()), FormatCount(manifest.records()),
+                     FormatBytes(static_cast<double>(manifest.payload_bytes())),
+                     ToHex(manifest.digest())));
+  }
+  line("endpoint", daemon.endpoint());
+  fmt::print(stderr, "{}", text);
+}
+
+Status WriteReadyFile(const std::string& path, const std::string& endpoint) {
+  EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  const std::string text = endpoint + "\n";
+  EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
+  return file->Commit();
+}
+
+// Serves until a signal asks to stop or the transport fails. The first signal starts draining, a
+// second one ends it.
+int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t drain_ms) {
+  Status end;
+  Thread waiter("serve-wait", [&](std::stop_token) {
+    end = daemon.Wait();
+    signals.Notify();
+  });
+  if (signals.Wait() == 0) {  // not asked to
+    waiter.Join();
+    Fail(end.ok() ? InternalError("the daemon stopped by itself") : end);
+    return kExitFailed;
+  }
+  fmt::print(stderr,
+             "emlio: stopping; {} sessions have {} s to end by themselves, a second signal ends "
+             "them at once\n",
+             daemon.stats().sessions_now, static_cast<double>(drain_ms) / 1000);
+  Status drained;
+  Thread drainer("serve-drain", [&](std::stop_token) { drained = daemon.Shutdown(drain_ms); });
+  // Calling it again with an earlier deadline shortens it.
+  if (signals.Wait() != 0) (void)daemon.Shutdown(0);
+  drainer.Join();
+  waiter.Join();
+  const daemon::DaemonStats stats = daemon.stats();
+  fmt::print(stderr, "emlio: stopped; {} sessions, {} records, {} sent\n",
+             FormatCount(stats.sessions_opened), FormatCount(stats.records_sent),
+             FormatBytes(static_cast<double>(stats.payload_bytes_sent)));
+  if (drained.ok()) return kExitOk;
+  Fail(drained);
+  return drained.code() == Code::kTimeout ? kExitCutOff : kExitFailed;
+}
+
+}  // namespace
+
+int RunServe(const ServeCommand& command) {
+  auto datasets = ParseDatasets(command);
+  if (!datasets.ok()) return Fail(datasets.status());
+  daemon::DaemonOptions options = command.daemon;
+  options.datasets = *std::move(datasets);
+  // One of an earlier life would tell that this one is ready.
+  if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
+
+  std::unique_ptr<daemon::Daemon> daemon;
+  {
+    ProgressBar bar("indexing", "shards");
+    for (dataset::DatasetOptions& data : options.datasets) {
+      data.progress = [&bar](const dataset::Progress& progress) {
+        bar.Update({.items_done = progress.shards_done,
+                    .items_total = progress.shards_total,
+                    .bytes_done = progress.bytes_done,
+                    .bytes_total = progress.bytes_total});
+      };
+    }
+    auto started = daemon::Daemon::Start(options);
+    if (!started.ok()) {
+      const int exit_code = Fail(started.status());
+      return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+    }
+    daemon = *std::move(started);
+  }
+  PrintConfiguration(command, options, *daemon);
+  if (command.check) {
+    fmt::print(stderr, "emlio: configuration and data are good (--check)\n");
+    return kExitOk;
+  }
+
+  SignalWaiter signals;
+  if (!command.ready_file.empty()) {
+    if (const Status status = WriteReadyFile(command.ready_file, daemon->endpoint());
+        !status.ok()) {
+      return Fail(status.WithContext("--ready-file"));
+    }
+  }
+  fmt::print(stderr, "emlio: serving on {}\n", daemon->endpoint());
+  const int exit_code = ServeUntilStopped(*daemon, signals, command.drain_ms);
+  if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
+  return exit_code;
+}
+
+}  // namespace emlio::tool

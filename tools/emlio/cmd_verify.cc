@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "console.h"
+#include "emlio/base/clock.h"
+#include "emlio/base/file.h"
+#include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
+#include "emlio/dataset/find_shards.h"
+#include "emlio/tfrecord/content.h"
+#include "emlio/tfrecord/reader.h"
+#include "interrupt.h"
+
+namespace emlio::tool {
+namespace {
+
+constexpr size_t kMaxListedPlaces = 100;
+constexpr std::string_view kUnreadable = "unreadable";
+constexpr uint64_t kProgressBytes = uint64_t{4} << 20;
+
+// A place where a shard is not as it should be.
+struct BadPlace {
+  size_t shard = 0;  // position in the list of shards
+  uint64_t record = 0;
+  uint64_t offset = 0;  // of the record's header
+  std::string_view kind;
+  Status status;
+
+  friend bool operator<(const BadPlace& a, const BadPlace& b) {
+    return std::tie(a.shard, a.record) < std::tie(b.shard, b.record);
+  }
+};
+
+constexpr std::string_view kPayloadChecksum = "payload checksum";
+
+// What a reader's error is about. Of its checksum errors, the one whose header still holds is about
+// the payload.
+std::string_view KindOf(const Status& status, const RandomAccessFile& file, uint64_t offset) {
+  switch (status.code()) {
+    case Code::kCorrupt: {
+      uint8_t header[tfrecord::kHeaderBytes];
+      uint64_t payload_bytes = 0;
+      const auto got = file.ReadAt(offset, sizeof header, header);
+      const bool length_holds =
+          got.ok() && *got == sizeof header && tfrecord::DecodeHeader(header, &payload_bytes);
+      return length_holds ? kPayloadChecksum : "length checksum";
+    }
+    case Code::kTruncated:
+      return "truncated";
+    case Code::kLimitExceeded:
+      return "record too large";
+    case Code::kUnsupported:
+      return "compressed";
+    default:
+      return kUnreadable;
+  }
+}
+
+// Reads shards on several threads and collects what is wrong.
+class Verifier {
+ public:
+  Verifier(std::vector<dataset::FoundShard> shards, uint64_t max_record_bytes)
+      : shards_(std::move(shards)), max_record_bytes_(max_record_bytes) {
+    for (const dataset::FoundShard& shard : shards_) bytes_total_ += shard.identity.size_bytes;
+  }
+
+  // Returns when all shards are read, or a signal came.
+  void Run(int threads);
+
+  uint64_t records() const { return records_; }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+  const std::vector<dataset::FoundShard>& shards() const { return shards_; }
+  uint64_t bad_count() EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return bad_count_;
+  }
+  uint64_t bad_shards() EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return bad_shards_.size();
+  }
+  // The first kMaxListedPlaces in order of shard and record.
+  std::vector<BadPlace> bad_places() EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return {bad_.begin(), bad_.end()};
+  }
+
+ private:
+  void VerifyShards();
+  void VerifyShard(size_t shard);
+  void Covered(uint64_t bytes);
+  void Report(BadPlace place) EMLIO_EXCLUDES(mu_);
+
+  const std::vector<dataset::FoundShard> shards_;
+  const uint64_t max_record_bytes_;
+  uint64_t bytes_total_ = 0;
+  ProgressBar bar_{"verifying", "shards"};
+  std::atomic<size_t> next_shard_{0};
+  std::atomic<uint64_t> shards_done_{0};
+  std::atomic<uint64_t> bytes_done_{0};
+  std::atomic<uint64_t> records_{0};
+  std::atomic<uint64_t> payload_bytes_{0};
+  Mutex mu_;
+  uint64_t bad_count_ EMLIO_GUARDED_BY(mu_) = 0;
+  std::set<size_t> bad_shards_ EMLIO_GUARDED_BY(mu_);
+  std::set<BadPlace> bad_ EMLIO_GUARDED_BY(mu_);
+};
+
+void Verifier::Run(int threads) {
+  {
+    std::vector<Thread> workers;
+    for (int i = 0; i < threads; ++i) {
+      workers.emplace_back(fmt::format("verify-{}", i),
+                           [this](std::stop_token) { VerifyShards(); });
+    }
+  }
+  bar_.Finish();
+}
+
+void Verifier::VerifyShards() {
+  for (size_t shard; (shard = next_shard_++) < shards_.size() && !InterruptFlag::IsSet();) {
+    VerifyShard(shard);
+    ++shards_done_;
+  }
+}
+
+void Verifier::VerifyShard(size_t shard) {
+  const auto file = OpenForReading(shards_[shard].path);
+  if (!file.ok()) return Report({.shard = shard, .kind = kUnreadable, .status = file.status()});
+  const auto reader = tfrecord::ShardReader::Open(file->get(), max_record_bytes_);
+  if (!reader.ok()) return Report({.shard = shard, .kind = kUnreadable, .status = reader.status()});
+  uint64_t covered_bytes = 0;
+  while (!InterruptFlag::IsSet()) {
+    std::span<const uint8_t> payload;
+    const auto more = (*reader)->Next(&payload);
+    if (!more.ok()) {
+      const uint64_t offset = (*reader)->offset();
+      const std::string_view kind = KindOf(more.status(), **file, offset);
+      // An index counts a gzip file of nothing as an empty shard, with a warning.
+      if (more.status().code() == Code::kUnsupported) {
+        const auto empty = tfrecord::IsEmptyGzip(**file);
+        if (empty.ok() && *empty) break;
+      }
+      Report({.shard = shard,
+              .record = (*reader)->record(),
+              .offset = offset,
+              .kind = kind,
+              .status = more.status()});
+      if (kind == kPayloadChecksum) continue;
+      break;  // where the next record begins is not known
+    }
+    if (!*more) break;
+    ++records_;
+    payload_bytes_ += payload.size();
+    const uint64_t end = (*reader)->offset() + payload.size() + tfrecord::kFramingBytes;
+    if (end - covered_bytes >= kProgressBytes) Covered(end - std::exchange(covered_bytes, end));
+  }
+  const uint64_t file_bytes = shards_[shard].identity.size_bytes;
+  if (file_bytes > covered_bytes) Covered(file_bytes - covered_bytes);
+}
+
+void Verifier::Covered(uint64_t bytes) {
+  bytes_done_ += bytes;
+  bar_.Update({.items_done = shards_done_,
+               .items_total = shards_.size(),
+               .bytes_done = bytes_done_,
+               .bytes_total = bytes_total_});
+}
+
+void Verifier::Report(BadPlace place) {
+  MutexLock lock(mu_);
+  ++bad_count_;
+  bad_shards_.insert(place.shard);
+  bad_.insert(std::move(place));
+  if (bad_.size() > kMaxListedPlaces) bad_.erase(std::prev(bad_.end()));
+}
+
+nlohmann::ordered_json ToJson(Verifier& verifier, double seconds) {
+  auto places = nlohmann::ordered_json::array();
+  for (const BadPlace& place : verifier.bad_places()) {
+    const dataset::FoundShard& shard = verifier.shards()[place.shard];
+    places.push_back({{"shard", shard.name},
+                      {"path", shard.path},
+                      {"record", place.record},
+                      {"offset", place.offset},
+                      {"kind", place.kind},
+                      {"code", CodeName(place.status.code())},
+                      {"message", place.status.message()}});
+  }
+  return {{"shards", verifier.shards().size()},
+          {"records", verifier.records()},
+          {"payload_bytes", verifier.payload_bytes()},
+          {"seconds", seconds},
+          {"bad_places", verifier.bad_count()},
+          {"bad_shards", verifier.bad_shards()},
+          {"places", std::move(places)}};
+}
+
+void Print(Verifier& verifier, double seconds) {
+  for (const BadPlace& place : verifier.bad_places()) {
+    fmt::print("BAD  {}\n", place.status.message());  // begins with the place
+  }
+  if (verifier.bad_count() > kMaxListedPlaces) {
+    fmt::print("BAD  ... and {} more places\n",
+               FormatCount(verifier.bad_count() - kMaxListedPlaces));
+  }
+  const auto bytes = static_cast<double>(verifier.payload_bytes());
+  fmt::print("{} shards, {} good records, {}, {:.2f} s\n", FormatCount(verifier.shards().size()),
+             FormatCount(verifier.records()), FormatBytes(bytes), seconds);
+}
+
+Status Verdict(Verifier& verifier, const VerifyCommand& command) {
+  if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal; the rest was not read");
+  if (verifier.bad_count() > 0) {
+    return Corrupt(fmt::format("{} bad places in {} of {} shards",
+                               FormatCount(verifier.bad_count()), verifier.bad_shards(),
+                               verifier.shards().size()));
+  }
+  if (verifier.records() == 0) {
+    return NotFound(fmt::format("no record in any shard of {}", fmt::join(command.patterns, ", ")));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunVerify(const VerifyCommand& command) {
+  const tool::Report report(command.json);
+  auto shards = dataset::FindShards(command.patterns);
+  if (!shards.ok()) return report.Finish(shards.status(), {});
+
+  const size_t processors = std::max(1u, std::thread::hardware_concurrency());
+  const size_t wanted = command.jobs > 0 ? static_cast<size_t>(command.jobs) : processors;
+  const int threads = static_cast<int>(std::min(wanted, shards->size()));
+  const InterruptFlag interrupt;
+  const int64_t begin_ns = SystemClock().NowNs();
+  Verifier verifier(*std::move(shards), command.max_record_bytes);
+  verifier.Run(threads);
+  const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
+
+  if (report.for_people()) Print(verifier, seconds);
+  const int exit_code = report.Finish(Verdict(verifier, command), ToJson(verifier, seconds));
+  return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+}
+
+}  // namespace emlio::tool

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emlio/convert/image_folder.h"
+#include "emlio/convert/synthetic.h"
+#include "emlio/daemon/daemon.h"
+#include "emlio/loader/loader.h"
+
+// The subcommands: their options as main.cc reads them from the command line, and one function
+// each, which returns the exit code. docs/cli.md describes them for users.
+namespace emlio::tool {
+
+struct ServeCommand {
+  std::vector<std::string> datasets;  // "NAME=PATTERN"; a name may come several times
+  daemon::DaemonOptions daemon;       // but for its data sets
+  std::string index_directory;
+  bool index_beside = false;
+  uint64_t max_record_bytes = 0;
+  std::string ready_file;
+  int64_t drain_ms = 0;
+  bool check = false;
+};
+int RunServe(const ServeCommand& command);
+
+struct PullCommand {
+  loader::LoaderOptions loader;       // but for its features and epochs
+  std::vector<std::string> features;  // "NAME=SPEC"
+  loader::Cursor start;
+  uint64_t passes = 1;
+  uint64_t max_batches = 0;  // 0: all
+  bool check_once = false;
+  std::string dump_indices;
+  std::string json;
+};
+int RunPull(const PullCommand& command);
+
+struct IndexCommand {
+  std::vector<std::string> patterns;
+  std::string index_directory;
+  bool index_beside = false;
+  uint64_t max_record_bytes = 0;
+  int jobs = 0;
+  std::string json;
+};
+int RunIndex(const IndexCommand& command);
+
+struct VerifyCommand {
+  std::vector<std::string> patterns;
+  uint64_t max_record_bytes = 0;
+  int jobs = 0;  // 0: one per processor
+  std::string json;
+};
+int RunVerify(const VerifyCommand& command);
+
+struct ConvertImageFolderCommand {
+  convert::ImageFolderOptions options;
+  std::string json;
+};
+int RunConvertImageFolder(const ConvertImageFolderCommand& command);
+
+struct ConvertSyntheticCommand {
+  convert::SyntheticOptions options;
+  std::string json;
+};
+int RunConvertSynthetic(const ConvertSyntheticCommand& command);
+
+}  // namespace emlio::tool

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exactly_once.h"
+
+namespace emlio::tool {
+
+void ExactlyOnce::BeginPass(uint64_t epoch, uint64_t first_step) {
+  epoch_ = epoch;
+  first_step_ = first_step;
+  distinct_ = 0;
+  seen_.assign((plan_.records() + 63) / 64, 0);
+}
+
+void ExactlyOnce::Add(std::span<const uint64_t> indices) {
+  for (const uint64_t index : indices) {
+    if (index >= plan_.records()) {
+      ++unexpected_;
+      continue;
+    }
+    uint64_t& word = seen_[index / 64];
+    const uint64_t bit = uint64_t{1} << (index % 64);
+    if ((word & bit) != 0) {
+      ++repeated_;
+    } else {
+      word |= bit;
+      ++distinct_;
+    }
+  }
+}
+
+void ExactlyOnce::EndPass(uint64_t end_step) {
+  uint64_t due = 0, due_and_seen = 0;
+  for (uint64_t step = first_step_; step < end_step; ++step) {
+    const plan::StepShare share = plan_.Share(step, rank_, world_size_);
+    for (uint32_t slot = 0; slot < share.slots; ++slot) {
+      const uint64_t index = plan_.RecordAt(epoch_, share.first_position + slot);
+      due_and_seen += (seen_[index / 64] >> (index % 64)) & 1;
+    }
+    due += share.slots;
+  }
+  missing_ += due - due_and_seen;
+  unexpected_ += distinct_ - due_and_seen;
+  ++passes_;
+}
+
+}  // namespace emlio::tool

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "interrupt.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace emlio::tool {
+namespace {
+
+std::atomic<int> flagged_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+
+void SetFlag(int signal_number) { flagged_signal = signal_number; }
+
+// No file descriptor or no memory for one at start-up: nothing sensible can be done without.
+void CheckSystemCall(bool worked, const char* what) {
+  if (worked) return;
+  std::perror(what);
+  std::abort();
+}
+
+}  // namespace
+
+InterruptFlag::InterruptFlag() {
+  flagged_signal = 0;
+  struct sigaction action{};
+  action.sa_handler = &SetFlag;
+  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  sigaction(SIGINT, &action, &int_before_);
+  sigaction(SIGTERM, &action, &term_before_);
+}
+
+InterruptFlag::~InterruptFlag() {
+  sigaction(SIGINT, &int_before_, nullptr);
+  sigaction(SIGTERM, &term_before_, nullptr);
+}
+
+int InterruptFlag::signal_number() { return flagged_signal; }
+
+SignalWaiter::SignalWaiter() {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGINT);
+  sigaddset(&wanted, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &wanted, &before_);
+  signal_fd_ = signalfd(-1, &wanted, SFD_CLOEXEC);
+  CheckSystemCall(signal_fd_ >= 0, "signalfd");
+  notify_fd_ = eventfd(0, EFD_CLOEXEC);
+  CheckSystemCall(notify_fd_ >= 0, "eventfd");
+}
+
+SignalWaiter::~SignalWaiter() {
+  close(signal_fd_);
+  close(notify_fd_);
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int SignalWaiter::Wait() {
+  for (;;) {
+    pollfd events[] = {{signal_fd_, POLLIN, 0}, {notify_fd_, POLLIN, 0}};
+    if (poll(events, 2, -1) < 0) {
+      CheckSystemCall(errno == EINTR, "poll");
+      continue;
+    }
+    signalfd_siginfo info{};
+    if ((events[0].revents & POLLIN) != 0 && read(signal_fd_, &info, sizeof info) == sizeof info) {
+      return static_cast<int>(info.ssi_signo);
+    }
+    if ((events[1].revents & POLLIN) != 0) return 0;
+  }
+}
+
+void SignalWaiter::Notify() {
+  const uint64_t one = 1;
+  // Cannot fail: the counter would have to reach 2^64 - 1.
+  [[maybe_unused]] const ssize_t written = write(notify_fd_, &one, sizeof one);
+}
+
+}  // namespace emlio::tool

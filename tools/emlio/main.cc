@@ -1,0 +1,402 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+// The `emlio` executable: reads the command line and hands it to a subcommand (commands.h). The
+// only file that knows CLI11, which is slow to compile.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "commands.h"
+#include "console.h"
+#include "emlio/base/log.h"
+#include "emlio/dataset/dataset.h"
+
+namespace emlio::tool {
+namespace {
+
+constexpr char kFooter[] =
+    "\nExit codes:\n"
+    "  0    done\n"
+    "  1    the data or the run are at fault: corrupt, missing, mismatching, not permitted\n"
+    "  2    the command line is at fault\n"
+    "  3    a peer could not be reached, was lost, or did not answer in time\n"
+    "  4    serve: stopped while sessions were still running\n"
+    "  130  interrupted (Ctrl-C); 143 by SIGTERM\n"
+    "\nExample:\n"
+    "  emlio convert synthetic /tmp/shards --records 10000 --record-bytes 100KB --shards 4\n"
+    "  emlio serve train='/tmp/shards/*.tfrecord' --bind 127.0.0.1:7777 &\n"
+    "  emlio pull tcp://127.0.0.1:7777/train --batch-size 64 --shuffle full --check-once\n";
+
+const char kPatternHelp[] =
+    "Files, directories or glob patterns (quote them); a shard that several match counts once";
+
+template <typename T>
+bool ParseWhole(std::string_view text, T* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// A whole number. CLI11's own conversion reads "-1" as the largest unsigned number.
+template <typename T>
+CLI::Option* AddCount(CLI::App* app, const std::string& flag, T* target, const std::string& help,
+                      T minimum = 0) {
+  return app
+      ->add_option_function<std::string>(
+          flag,
+          [=](const std::string& text) {
+            T value = 0;
+            if (!ParseWhole(text, &value) || value < minimum) {
+              throw CLI::ValidationError(
+                  flag, fmt::format("'{}' is not a whole number from {} to {}", text, minimum,
+                                    std::numeric_limits<T>::max()));
+            }
+            *target = value;
+          },
+          help)
+      ->type_name("N")
+      ->default_str(std::to_string(*target));
+}
+
+// A value that is given by name. `parse` makes a Result<T> of a string_view.
+template <typename Parse, typename Set>
+CLI::Option* AddNamed(CLI::App* app, const std::string& flags, Parse parse, Set set,
+                      const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          flags,
+          [=](const std::string& name) {
+            const auto value = parse(name);
+            if (!value.ok()) throw CLI::ValidationError(flags, value.status().message());
+            set(*value);
+          },
+          help)
+      ->type_name("NAME");
+}
+
+// A number in a unit of `scale` of the target's: MiB for bytes, seconds for milliseconds.
+template <typename T>
+CLI::Option* AddScaled(CLI::App* app, const std::string& flag, T* target, double scale,
+                       const std::string& type, const std::string& help) {
+  return app
+      ->add_option_function<double>(
+          flag,
+          [=](double value) {
+            if (!(value >= 0 && value <= 1e9)) {
+              throw CLI::ValidationError(
+                  flag, fmt::format("{} is not a number from 0 to 1000000000", value));
+            }
+            *target = static_cast<T>(std::llround(value * scale));
+          },
+          help)
+      ->type_name(type)
+      ->default_str(fmt::format("{}", static_cast<double>(*target) / scale));
+}
+template <typename T>
+CLI::Option* AddMib(CLI::App* app, const std::string& flags, T* target, const std::string& help) {
+  return AddScaled(app, flags, target, 1 << 20, "MIB", help);
+}
+CLI::Option* AddSeconds(CLI::App* app, const std::string& flags, int64_t* target_ms,
+                        const std::string& help) {
+  return AddScaled(app, flags, target_ms, 1000, "S", help);
+}
+
+void AddJson(CLI::App* app, std::string* json) {
+  app->add_option("--json", *json, "Write the results as one JSON object; - is standard output")
+      ->type_name("FILE");
+}
+
+Result<LogLevel> ParseLogLevel(std::string_view name) {
+  static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {
+      {"debug", LogLevel::kDebug},
+      {"info", LogLevel::kInfo},
+      {"warning", LogLevel::kWarning},
+      {"error", LogLevel::kError},
+      {"off", LogLevel::kOff}};
+  for (const auto& [level_name, level] : kLevels) {
+    if (level_name == name) return level;
+  }
+  return InvalidArgument(
+      fmt::format("'{}' is not a log level: debug, info, warning, error or off", name));
+}
+
+void AddLog(CLI::App* app) {
+  AddNamed(app, "--log", &ParseLogLevel, &SetLogLevel,
+           "Log level: debug, info, warning, error or off [$EMLIO_LOG, else warning]");
+}
+
+void AddIndexPlace(CLI::App* app, std::string* directory, bool* beside, const char* beside_flag) {
+  auto* directory_option =
+      app->add_option("--index-dir", *directory,
+                      "Keep indexes here [$XDG_CACHE_HOME/emlio/index or ~/.cache/emlio/index]")
+          ->type_name("DIR");
+  app->add_flag(beside_flag, *beside, "Keep indexes next to the shards")
+      ->excludes(directory_option);
+}
+
+// "EPOCH:STEP".
+loader::Cursor ParseCursor(const std::string& text) {
+  loader::Cursor cursor;
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos ||
+      !ParseWhole(std::string_view(text).substr(0, colon), &cursor.epoch) ||
+      !ParseWhole(std::string_view(text).substr(colon + 1), &cursor.step)) {
+    throw CLI::ValidationError("--start", "'" + text + "' is not EPOCH:STEP, for example 0:250");
+  }
+  return cursor;
+}
+
+CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
+  daemon::DaemonOptions& options = command.daemon;
+  command.max_record_bytes = dataset::DatasetOptions{}.max_record_bytes;
+  command.drain_ms = 10'000;
+  CLI::App* sub = app.add_subcommand("serve", "Serve data sets to receivers: the storage side");
+  sub->add_option("datasets", command.datasets,
+                  "Data sets: a name for receivers, and a file, directory or glob pattern (quote "
+                  "it). A name given several times is one data set of several patterns")
+      ->type_name("NAME=PATTERN")
+      ->required();
+  sub->add_option("--bind", options.bind,
+                  "Address to listen on; port 0 takes a free one. Anything but loopback needs "
+                  "--insecure")
+      ->type_name("HOST:PORT")
+      ->take_last()
+      ->capture_default_str();
+  sub->add_flag("--insecure", options.insecure,
+                "Listen beyond loopback although there are no keys: whoever can connect can read");
+  sub->add_option("--root", options.roots,
+                  "Serve only shards below this directory, links resolved; may come several times")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  AddMib(
+      sub, "--send-buffer-mb", &options.send_buffer_bytes,
+      "Memory for data that are gathered but not yet taken by the kernel, all sessions together");
+  AddCount(sub, "--gather-threads", &options.gather_threads,
+           "Threads that gather records; 0: the number of processors, at most 4")
+      ->capture_default_str();
+  AddCount(sub, "--io-threads", &options.io_threads, "Network threads");
+  AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--index-beside");
+  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Refuse shards with a larger record");
+  sub->add_option("--ready-file", command.ready_file,
+                  "Write the endpoint to this file once connections are taken; removed at the end")
+      ->type_name("FILE");
+  AddSeconds(sub, "--drain-s", &command.drain_ms,
+             "How long running sessions may go on after SIGTERM or SIGINT");
+  sub->add_flag("--check", command.check,
+                "Check configuration and data, build missing indexes, print both, and leave");
+  return sub;
+}
+
+CLI::App* AddPull(CLI::App& app, PullCommand& command) {
+  loader::LoaderOptions& options = command.loader;
+  CLI::App* sub = app.add_subcommand(
+      "pull", "Receive epochs as one rank would, measure, and throw the records away");
+  sub->add_option("sources", options.sources,
+                  "Where the shards are: tcp://HOST:PORT/NAME of an emlio serve, or local files, "
+                  "directories and glob patterns; any mixture")
+      ->type_name("SOURCE")
+      ->required();
+  auto* batch = sub->add_option_group("batch");
+  AddCount(batch, "--batch-size", &options.batch_size, "Records a step and rank");
+  AddCount(batch, "--global-batch-size", &options.global_batch_size,
+           "Records a step over all ranks");
+  batch->require_option(1);
+  AddNamed(
+      sub, "--shuffle", &plan::ParseShuffle, [&](plan::Shuffle value) { options.shuffle = value; },
+      "Order of the records: none or full")
+      ->default_str("none");
+  AddCount(sub, "--seed", &options.seed, "Of the shuffle; the same for all ranks")
+      ->capture_default_str();
+  AddNamed(
+      sub, "--tail", &plan::ParseTail, [&](plan::Tail value) { options.tail = value; },
+      "Records left over after the last full step: keep (a shorter step) or drop")
+      ->default_str("keep");
+  AddCount(sub, "--epochs", &command.passes, "Passes to make", uint64_t{1});
+  AddCount(sub, "--rank", &options.rank, "Which rank to be");
+  AddCount(sub, "--world-size", &options.world_size, "Of how many");
+  sub->add_option("--job", options.job,
+                  "Name common to all ranks of a job; ranks that disagree about the plan are "
+                  "refused");
+  sub->add_option("--name", options.name, "Tells the loaders of one job apart");
+  AddCount(sub, "--streams", &options.streams, "Data connections to each daemon");
+  AddMib(sub, "--prefetch-mb", &options.prefetch_bytes,
+         "Payload received or on the way, not yet handed out");
+  sub->add_option("--features", command.features,
+                  "Features of tf.train.Example to parse into columns; without any, records stay "
+                  "raw")
+      ->type_name("NAME=SPEC");
+  AddSeconds(sub, "--timeout-s", &options.timeout_ms,
+             "For connecting, and for waiting without any progress");
+  AddMib(sub, "--max-record-mb", &options.max_record_bytes, "Refuse a larger record");
+  AddCount(sub, "--workers", &options.worker_threads,
+           "Threads that check and parse; 0: the number of processors, at most 4")
+      ->capture_default_str();
+  sub->add_option("--index-dir", options.index_directory,
+                  "For local sources: where indexes are kept")
+      ->type_name("DIR");
+  sub->add_option_function<std::string>(
+         "--start", [&command](const std::string& text) { command.start = ParseCursor(text); },
+         "First batch of the first pass, as a checkpoint names it")
+      ->type_name("EPOCH:STEP")
+      ->default_str("0:0");
+  AddCount(sub, "--batches", &command.max_batches, "Stop after so many batches; 0: all")
+      ->capture_default_str();
+  sub->add_flag("--check-once", command.check_once,
+                "Check that every record of this rank's share came exactly once in every pass");
+  sub->add_option("--dump-indices", command.dump_indices,
+                  "Write a line a batch: epoch, step, and the record numbers in slot order")
+      ->type_name("FILE");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
+  command.max_record_bytes = dataset::DatasetOptions{}.max_record_bytes;
+  CLI::App* sub =
+      app.add_subcommand("index", "Build the indexes of shards that have none or an old one");
+  sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
+  AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--beside");
+  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Refuse shards with a larger record");
+  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors")
+      ->capture_default_str();
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
+  command.max_record_bytes = dataset::DatasetOptions{}.max_record_bytes;
+  CLI::App* sub = app.add_subcommand(
+      "verify", "Read every byte of the shards and report every place where a checksum fails");
+  sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
+  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors")
+      ->capture_default_str();
+  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Larger records count as bad");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
+  sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
+      ->capture_default_str();
+  sub->add_flag("--overwrite", options.overwrite,
+                "Replace the shards that the folder already holds, once the new ones are complete");
+  AddCount(sub, "--jobs", &options.threads, "Shards at a time; 0: the number of processors")
+      ->capture_default_str();
+}
+
+CLI::App* AddConvertImageFolder(CLI::App* convert, ConvertImageFolderCommand& command) {
+  convert::ImageFolderOptions& options = command.options;
+  CLI::App* sub = convert->add_subcommand(
+      "imagefolder", "A folder of images, one sub-folder a class, to shards of tf.train.Example");
+  sub->add_option("source", options.source, "Folder that holds a folder for every class")
+      ->type_name("SRC")
+      ->required();
+  sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
+      ->type_name("DST")
+      ->required();
+  AddShardSet(sub, options);
+  auto* shards = AddCount(sub, "--shards", &options.shards,
+                          "How many; 0: as many as give shards of --shard-mb")
+                     ->capture_default_str();
+  AddMib(sub, "--shard-mb", &options.shard_bytes, "Size of a shard, about")->excludes(shards);
+  sub->add_flag_callback(
+      "--no-shuffle", [&options] { options.shuffle = false; },
+      "Leave the images in order of class and path instead of mixing them");
+  AddCount(sub, "--seed", &options.seed, "Of the mixing");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+CLI::App* AddConvertSynthetic(CLI::App* convert, ConvertSyntheticCommand& command) {
+  convert::SyntheticOptions& options = command.options;
+  CLI::App* sub = convert->add_subcommand(
+      "synthetic", "Random records for tests and measurements; each begins with its number");
+  sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
+      ->type_name("DST")
+      ->required();
+  AddCount(sub, "--records", &options.records, "How many records")->required();
+  sub->add_option("--record-bytes", options.record_bytes,
+                  "Size of each; KB is 1000 bytes, KiB 1024, and so on")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE")
+      ->required();
+  AddCount(sub, "--shards", &options.shards, "How many shards");
+  AddShardSet(sub, options);
+  AddCount(sub, "--seed", &options.seed, "Of the bytes");
+  sub->add_flag("--example", options.as_example,
+                "Write tf.train.Example records (id, data) instead of raw ones");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+// A daemon has a file a shard and a socket a stream; the usual soft limit of 1,024 is small.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// A receiver allocates and frees a few MiB for every message. By default glibc gives such memory
+// back to the system and faults it in again page by page: a quarter of the receiver's processor
+// time. A library in somebody's process leaves this alone, an executable need not.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // above any message; more is refused by older versions
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("EMLIO: training data from storage nodes, pushed as ready batches.", "emlio");
+  app.set_version_flag("--version", std::string("emlio ") + EMLIO_VERSION, "Print the version");
+  app.require_subcommand(0, 1);  // not 1: so that the message is about an unknown word itself
+
+  ServeCommand serve;
+  PullCommand pull;
+  IndexCommand index;
+  VerifyCommand verify;
+  ConvertImageFolderCommand image_folder;
+  ConvertSyntheticCommand synthetic;
+  const CLI::App* const serve_sub = AddServe(app, serve);
+  const CLI::App* const pull_sub = AddPull(app, pull);
+  const CLI::App* const index_sub = AddIndex(app, index);
+  const CLI::App* const verify_sub = AddVerify(app, verify);
+  CLI::App* const convert = app.add_subcommand("convert", "Make TFRecord shards out of other data");
+  convert->require_subcommand(0, 1);
+  const CLI::App* const image_folder_sub = AddConvertImageFolder(convert, image_folder);
+  const CLI::App* const synthetic_sub = AddConvertSynthetic(convert, synthetic);
+  for (CLI::App* sub : app.get_subcommands({})) {
+    if (sub != convert) AddLog(sub);
+  }
+  for (CLI::App* sub : convert->get_subcommands({})) AddLog(sub);
+
+  app.footer(kFooter);  // after the subcommands, which would inherit it
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    // Help and version are errors for CLI11, with exit code 0.
+    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+  }
+  RaiseFileLimit();
+  KeepFreedMemory();
+  if (serve_sub->parsed()) return RunServe(serve);
+  if (pull_sub->parsed()) return RunPull(pull);
+  if (index_sub->parsed()) return RunIndex(index);
+  if (verify_sub->parsed()) return RunVerify(verify);
+  if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
+  if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
+  fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace emlio::tool
+
+int main(int argc, char** argv) { return emlio::tool::Main(argc, argv); }
