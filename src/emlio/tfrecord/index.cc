@@ -221,6 +221,12 @@ Status ShardIndex::Save(const std::string& index_path) const {
   return file->Commit();
 }
 
+void ShardIndex::Prefetch(uint64_t record) const {
+  const void* table = offsets_.data();
+  if (mapped_ != nullptr) table = mapped_->data() + kIndexHeaderBytes;
+  __builtin_prefetch(static_cast<const uint64_t*>(table) + record);
+}
+
 std::optional<ShardIndex::Entry> ShardIndex::Locate(uint64_t record) const {
   std::array<uint64_t, 2> bounds;
   if (mapped_ == nullptr) {
