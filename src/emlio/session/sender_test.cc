@@ -1,0 +1,614 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/session/sender.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "emlio/session/bitmap.h"
+#include "emlio/session/session_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace emlio::session {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeRecords;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::MakePlan;
+
+constexpr uint64_t kEnoughCredit = uint64_t{1} << 40;
+constexpr uint64_t kOverhead = wire::kRecordOverheadBytes;
+
+wire::Open MakeOpen(uint32_t streams = 1, uint64_t credit_bytes = kEnoughCredit) {
+  wire::Open open;
+  open.open_id = 77;
+  open.streams = streams;
+  open.credit_bytes = credit_bytes;
+  return open;
+}
+
+// A sender with the streams of generation 0 joined.
+class TestSender {
+ public:
+  TestSender(const wire::Open& open, std::shared_ptr<const plan::Plan> plan,
+             const FakeRecords& records, SenderOptions options = {})
+      : records_(records), sender_(open, std::move(plan), records_, options) {
+    for (uint32_t stream = 0; stream < open.streams; ++stream) {
+      EXPECT_TRUE(sender_.OnJoin({77, stream, 0, 0}).ok());
+    }
+  }
+  Sender* operator->() { return &sender_; }
+
+  // Next without reading and binding.
+  std::optional<ChunkJob> Take() {
+    ChunkJob job;
+    if (!sender_.Next(&job)) return std::nullopt;
+    EXPECT_EQ(job.records.size(), job.header.slots.size());
+    return job;
+  }
+  // One chunk, sent on `stream`.
+  std::optional<ChunkJob> Send(uint32_t stream = 0) {
+    std::optional<ChunkJob> job = Take();
+    if (!job.has_value()) return std::nullopt;
+    testing::Read(records_, &*job);
+    sender_.Assign(stream, &job->header);
+    EXPECT_EQ(job->header.open_id, 77u);
+    EXPECT_TRUE(wire::CheckChunk(job->header, job->payload_bytes).ok());
+    return job;
+  }
+  std::vector<ChunkJob> SendAll(uint32_t stream = 0) {
+    std::vector<ChunkJob> sent;
+    while (auto job = Send(stream)) sent.push_back(*std::move(job));
+    return sent;
+  }
+  template <typename Message>
+  std::vector<Message> Outbox() {
+    std::vector<Message> found;
+    for (wire::AnyMessage& message : sender_.TakeOutbox()) {
+      if (auto* wanted = std::get_if<Message>(&message)) {
+        found.push_back(std::move(*wanted));
+      } else {
+        ADD_FAILURE() << "unexpected message of kind " << message.index();
+      }
+    }
+    return found;
+  }
+
+ private:
+  const FakeRecords records_;
+  Sender sender_;
+};
+
+wire::Grant MakeGrant(uint64_t limit, uint64_t step = 0, std::vector<wire::StreamAck> acks = {}) {
+  wire::Grant grant;
+  grant.open_id = 77;
+  grant.limit = limit;
+  grant.step = step;
+  grant.acks = std::move(acks);
+  return grant;
+}
+
+wire::Fill MakeFill(uint64_t step, std::vector<uint32_t> slots,
+                    wire::FillReason reason = wire::FillReason::kCrc) {
+  wire::Fill fill;
+  fill.open_id = 77;
+  fill.step = step;
+  fill.slots = std::move(slots);
+  fill.reason = reason;
+  return fill;
+}
+
+void ExpectProtocolError(const Status& status, const std::string& text) {
+  EXPECT_EQ(status.code(), Code::kProtocol) << status.ToString();
+  EXPECT_THAT(status.message(), HasSubstr(text));
+}
+
+TEST(SenderTest, FirstChunkIsSmallAndChunksDoubleUpToTheMaximum) {
+  SenderOptions options;
+  options.first_chunk_bytes = 200;
+  options.max_chunk_bytes = 1000;
+  TestSender sender(MakeOpen(), MakePlan({100}, 100), FakeRecords(100), options);
+  std::vector<uint64_t> sizes;
+  for (const ChunkJob& job : sender.SendAll()) sizes.push_back(job.payload_bytes);
+  EXPECT_THAT(sizes,
+              ElementsAre(200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 600));
+}
+
+TEST(SenderTest, ARecordLargerThanTheFirstChunkLimitStillGoesWhole) {
+  SenderOptions options;
+  options.first_chunk_bytes = 64;
+  options.max_chunk_bytes = 1000;
+  TestSender sender(MakeOpen(), MakePlan({1}, 1), FakeRecords(1000), options);
+  const auto job = sender.Send();
+  ASSERT_TRUE(job.has_value());
+  EXPECT_EQ(job->header.record_total, 0u);
+  EXPECT_EQ(job->payload_bytes, 1000u);
+}
+
+TEST(SenderTest, AChunkNeverReachesIntoTheNextStep) {
+  TestSender sender(MakeOpen(), MakePlan({10}, 4), FakeRecords(1));
+  std::vector<size_t> records;
+  for (const ChunkJob& job : sender.SendAll()) records.push_back(job.records.size());
+  EXPECT_THAT(records, ElementsAre(4, 4, 2));
+}
+
+TEST(SenderTest, AChunkHoldsNoMoreRecordsThanTheProtocolAllows) {
+  TestSender sender(MakeOpen(), MakePlan({70'000}, 70'000), FakeRecords(0));
+  std::vector<size_t> records;
+  for (const ChunkJob& job : sender.SendAll()) records.push_back(job.records.size());
+  EXPECT_THAT(records, ElementsAre(wire::kMaxChunkRecords, 70'000 - wire::kMaxChunkRecords));
+}
+
+TEST(SenderTest, FlowRangesOfFreshChunksFollowEachOther) {
+  SenderOptions options;
+  options.max_chunk_bytes = 64;
+  // Empty records, whole ones and ones in pieces.
+  TestSender sender(MakeOpen(), MakePlan({9}, 3),
+                    FakeRecords([](uint32_t, uint64_t record) { return record * 20; }), options);
+  uint64_t flow = 0;
+  uint64_t sequence = 0;
+  for (const ChunkJob& job : sender.SendAll()) {
+    EXPECT_EQ(job.header.flow_begin, flow);
+    flow = job.header.flow_end;
+    EXPECT_EQ(job.header.sequence, ++sequence);
+    EXPECT_LE(job.payload_bytes, 64u);
+  }
+  EXPECT_EQ(flow, 36 * 20 + 9 * kOverhead);
+}
+
+TEST(SenderTest, ALargeRecordGoesInPieces) {
+  SenderOptions options;
+  options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(), MakePlan({1}, 1), FakeRecords(250), options);
+  const std::vector<ChunkJob> pieces = sender.SendAll();
+  ASSERT_EQ(pieces.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(pieces[i].header.record_offset, 100 * i);
+    EXPECT_EQ(pieces[i].header.record_total, 250u);
+    EXPECT_THAT(pieces[i].header.slots, ElementsAre(0));
+    EXPECT_THAT(pieces[i].header.sizes, ElementsAre(i < 2 ? 100 : 50));
+  }
+  EXPECT_EQ(pieces[2].header.flow_end, 250 + kOverhead);
+}
+
+TEST(SenderTest, StopsAtTheLimitOfItsCredit) {
+  SenderOptions options;
+  options.first_chunk_bytes = options.max_chunk_bytes = 100;  // one record each
+  TestSender sender(MakeOpen(1, 3 * 116), MakePlan({10}, 1), FakeRecords(100), options);
+  EXPECT_EQ(sender.SendAll().size(), 3u);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(5 * 116 - 1)).ok());
+  EXPECT_EQ(sender.SendAll().size(), 1u);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(5 * 116)).ok());
+  EXPECT_EQ(sender.SendAll().size(), 1u);
+}
+
+TEST(SenderTest, TheExemptStepMayBeSentWithoutCredit) {
+  SenderOptions options;
+  options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(1, 0), MakePlan({10}, 2), FakeRecords(1000), options);
+  for (const ChunkJob& job : sender.SendAll()) EXPECT_EQ(job.header.step, 0u);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 2)).ok());
+  const std::vector<ChunkJob> sent = sender.SendAll();
+  ASSERT_EQ(sent.size(), 40u);
+  EXPECT_EQ(sent.front().header.step, 1u);
+  EXPECT_EQ(sent.back().header.step, 2u);
+}
+
+TEST(SenderTest, GrantsAreIdempotentAndNeverShrink) {
+  SenderOptions options;
+  options.first_chunk_bytes = options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(1, 116), MakePlan({100}, 1), FakeRecords(100), options);
+  EXPECT_EQ(sender.SendAll().size(), 1u);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(3 * 116, 4)).ok());
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(3 * 116, 4)).ok());
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(2 * 116, 1)).ok());  // overtaken by the two before
+  EXPECT_EQ(sender.SendAll().size(), 4u);                    // up to and including step 4
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(3 * 116, 4)).ok());
+  EXPECT_FALSE(sender.Send().has_value());
+}
+
+TEST(SenderTest, FillIsAnsweredByAVerifyJobWithTheOldFlowRange) {
+  TestSender sender(MakeOpen(), MakePlan({8}, 4), FakeRecords(10));
+  ASSERT_EQ(sender.SendAll().size(), 2u);
+  ASSERT_TRUE(sender->OnFill(MakeFill(1, {3, 1})).ok());
+  const auto first = sender.Send();
+  const auto second = sender.Send();
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_TRUE(first->verify);
+  EXPECT_THAT(first->header.slots, ElementsAre(3));
+  EXPECT_EQ(first->header.step, 1u);
+  EXPECT_EQ(first->header.flow_begin, 7 * 26u);
+  EXPECT_EQ(first->header.flow_end, 8 * 26u);
+  EXPECT_EQ(first->records[0].record, 7u);
+  EXPECT_EQ(first->header.sequence, 3u);
+  EXPECT_THAT(second->header.slots, ElementsAre(1));
+  EXPECT_EQ(second->header.flow_begin, 5 * 26u);
+  EXPECT_FALSE(sender.Send().has_value());
+  EXPECT_EQ(sender->records_resent(), 2u);
+}
+
+TEST(SenderTest, ALostRecordIsSentAgainWithoutVerification) {
+  TestSender sender(MakeOpen(), MakePlan({4}, 4), FakeRecords(10));
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {2}, wire::FillReason::kLost)).ok());
+  const auto job = sender.Send();
+  ASSERT_TRUE(job.has_value());
+  EXPECT_FALSE(job->verify);
+}
+
+TEST(SenderTest, ResendingNeedsNoCredit) {
+  TestSender sender(MakeOpen(1, 26), MakePlan({8}, 1), FakeRecords(10));
+  ASSERT_EQ(sender.SendAll().size(), 1u);
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {0})).ok());
+  EXPECT_TRUE(sender.Send().has_value());
+  EXPECT_FALSE(sender.Send().has_value());
+}
+
+TEST(SenderTest, FillOfALargeRecordSendsTheSamePiecesAgain) {
+  SenderOptions options;
+  options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(), MakePlan({2}, 2), FakeRecords(250), options);
+  const std::vector<ChunkJob> before = sender.SendAll();
+  ASSERT_EQ(before.size(), 6u);
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {1})).ok());
+  const std::vector<ChunkJob> again = sender.SendAll();
+  ASSERT_EQ(again.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(again[i].header.slots, before[3 + i].header.slots);
+    EXPECT_EQ(again[i].header.sizes, before[3 + i].header.sizes);
+    EXPECT_EQ(again[i].header.record_offset, before[3 + i].header.record_offset);
+    EXPECT_EQ(again[i].header.flow_begin, before[3 + i].header.flow_begin);
+    EXPECT_EQ(again[i].header.flow_end, before[3 + i].header.flow_end);
+  }
+}
+
+TEST(SenderTest, AfterThreeAttemptsTheSlotIsSkippedOnce) {
+  TestSender sender(MakeOpen(), MakePlan({4}, 4), FakeRecords(10));
+  sender.SendAll();
+  sender->TakeOutbox();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    ASSERT_TRUE(sender->OnFill(MakeFill(0, {2})).ok());
+    EXPECT_TRUE(sender.Send().has_value());
+  }
+  EXPECT_THAT(sender.Outbox<wire::Skip>(), IsEmpty());
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {2})).ok());
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {2})).ok());
+  EXPECT_FALSE(sender.Send().has_value());
+  const auto skips = sender.Outbox<wire::Skip>();
+  ASSERT_EQ(skips.size(), 1u);
+  EXPECT_EQ(skips[0].slot, 2u);
+  EXPECT_EQ(skips[0].code, Code::kCorrupt);
+  EXPECT_THAT(skips[0].message, HasSubstr("4 times"));
+}
+
+TEST(SenderTest, ABadRecordIsSkippedOnceWithItsPlaceAndReason) {
+  SenderOptions options;
+  options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(), MakePlan({3, 3}, 6), FakeRecords(250), options);
+  sender.SendAll();
+  sender->TakeOutbox();
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, {4})).ok());
+  int pieces = 0;
+  while (auto job = sender.Take()) {
+    EXPECT_TRUE(job->verify);
+    sender->OnBadRecord(*job, Corrupt("payload checksum"));
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, 3);
+  const auto skips = sender.Outbox<wire::Skip>();
+  ASSERT_EQ(skips.size(), 1u);
+  EXPECT_EQ(skips[0].open_id, 77u);
+  EXPECT_EQ(skips[0].slot, 4u);
+  EXPECT_EQ(skips[0].shard, "shard-1");
+  EXPECT_EQ(skips[0].record, 1u);
+  EXPECT_EQ(skips[0].offset, 1000u);
+  EXPECT_EQ(skips[0].code, Code::kCorrupt);
+  EXPECT_EQ(skips[0].message, "payload checksum");
+  EXPECT_TRUE(sender->finished());
+}
+
+TEST(SenderTest, FillForAStepNotSentYetIsAProtocolError) {
+  TestSender sender(MakeOpen(1, 26), MakePlan({8}, 1), FakeRecords(10));
+  sender.SendAll();
+  ExpectProtocolError(sender->OnFill(MakeFill(5, {0})), "step 5, which was not sent yet");
+  // The next one is planned already.
+  ExpectProtocolError(sender->OnFill(MakeFill(1, {0})), "step 1, which was not sent yet");
+}
+
+TEST(SenderTest, FillForACompletedStepIsIgnored) {
+  TestSender sender(MakeOpen(), MakePlan({8}, 1), FakeRecords(10));
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 3)).ok());
+  EXPECT_TRUE(sender->OnFill(MakeFill(2, {0})).ok());
+  EXPECT_FALSE(sender.Send().has_value());
+  EXPECT_TRUE(sender->OnFill(MakeFill(3, {0})).ok());
+  EXPECT_TRUE(sender.Send().has_value());
+}
+
+TEST(SenderTest, FillForASlotOutsideTheShareIsAProtocolError) {
+  wire::Open open = MakeOpen();
+  SetBit(&open.assigned, 1);
+  TestSender sender(open, MakePlan({2, 2}, 4), FakeRecords(10));
+  sender.SendAll();
+  ExpectProtocolError(sender->OnFill(MakeFill(0, {1})), "not this daemon's");
+  ExpectProtocolError(sender->OnFill(MakeFill(0, {4})), "not this daemon's");
+  EXPECT_TRUE(sender->OnFill(MakeFill(0, {2})).ok());
+}
+
+TEST(SenderTest, ARejoinedStreamSendsWhatDidNotArriveAgain) {
+  TestSender sender(MakeOpen(2), MakePlan({6}, 1), FakeRecords(10));
+  for (int i = 0; i < 3; ++i) {
+    sender.Send(0);
+    sender.Send(1);
+  }
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 1}).ok());
+  EXPECT_EQ(sender->generation(0), 1u);
+  EXPECT_EQ(sender->generation(1), 0u);
+  // Steps 0, 2, 4 went over stream 0; the first of them arrived. They may go over any stream.
+  const auto first = sender.Send(0);
+  const auto second = sender.Send(1);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(first->header.step, 2u);
+  EXPECT_EQ(first->header.generation, 1u);
+  EXPECT_EQ(first->header.sequence, 1u);
+  EXPECT_EQ(first->header.flow_begin, 2 * 26u);
+  EXPECT_EQ(second->header.step, 4u);
+  EXPECT_EQ(second->header.generation, 0u);
+  EXPECT_EQ(second->header.sequence, 4u);
+  EXPECT_FALSE(sender.Send().has_value());
+}
+
+TEST(SenderTest, AcknowledgedChunksAreForgotten) {
+  TestSender sender(MakeOpen(), MakePlan({6}, 1), FakeRecords(10));
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 0, 4}})).ok());
+  // Had it not been acknowledged, everything would be sent again.
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
+  std::vector<uint64_t> steps;
+  for (const ChunkJob& job : sender.SendAll()) steps.push_back(job.header.step);
+  EXPECT_THAT(steps, ElementsAre(4, 5));
+}
+
+TEST(SenderTest, AnAcknowledgementOfAnotherGenerationIsIgnored) {
+  TestSender sender(MakeOpen(), MakePlan({3}, 1), FakeRecords(10));
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 0, 3}})).ok());  // crossed with the Join
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 2, 9}})).ok());  // overtook a Join
+  ASSERT_TRUE(sender->OnJoin({77, 0, 2, 0}).ok());
+  EXPECT_EQ(sender.SendAll().size(), 3u);
+}
+
+TEST(SenderTest, AJoinMayFollowOneThatGotLost) {
+  TestSender sender(MakeOpen(), MakePlan({3}, 1), FakeRecords(10));
+  sender.SendAll();
+  ASSERT_TRUE(sender->OnJoin({77, 0, 4, 0}).ok());
+  EXPECT_EQ(sender.SendAll().size(), 3u);
+  EXPECT_EQ(sender->generation(0), 4u);
+}
+
+TEST(SenderTest, AnImpossibleJoinIsAProtocolError) {
+  TestSender sender(MakeOpen(2), MakePlan({3}, 1), FakeRecords(10));
+  sender.SendAll(0);
+  ExpectProtocolError(sender->OnJoin({77, 2, 0, 0}), "Join of stream 2");
+  ExpectProtocolError(sender->OnJoin({77, 0, 0, 0}), "generation 0 after generation 0");
+  ExpectProtocolError(sender->OnJoin({77, 0, 1, 4}), "chunk 4 was received, but only 3");
+  ExpectProtocolError(sender->OnJoin({77, 0, 2, 1}), "chunk 1 was received, but only 0");
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 3}).ok());
+  ExpectProtocolError(sender->OnJoin({77, 0, 0, 0}), "generation 0 after generation 1");
+  ExpectProtocolError(sender->OnJoin({77, 0, 2, 1}), "chunk 1 was received, but only 0");
+}
+
+TEST(SenderTest, AnAcknowledgementOfAChunkNeverSentIsAProtocolError) {
+  TestSender sender(MakeOpen(2), MakePlan({3}, 1), FakeRecords(10));
+  sender.SendAll(0);
+  EXPECT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 0, 3}, {1, 0, 0}})).ok());
+  ExpectProtocolError(sender->OnGrant(MakeGrant(0, 0, {{0, 0, 4}})), "chunk 4 of stream 0");
+  ExpectProtocolError(sender->OnGrant(MakeGrant(0, 0, {{1, 0, 1}})), "chunk 1 of stream 1");
+  ExpectProtocolError(sender->OnGrant(MakeGrant(0, 0, {{2, 0, 0}})), "stream 2 of 2");
+}
+
+TEST(SenderTest, EpochsEndOnceInOrderWithTheirFlowAndSequences) {
+  wire::Open open = MakeOpen(2);
+  open.epoch = 5;
+  open.step = 1;
+  open.epochs = 3;
+  TestSender sender(open, MakePlan({4}, 2), FakeRecords(10));
+  std::vector<wire::EpochEnd> ends;
+  uint32_t stream = 0;
+  while (sender.Send(stream++ % 2)) {
+    for (wire::EpochEnd& end : sender.Outbox<wire::EpochEnd>()) ends.push_back(std::move(end));
+  }
+  ASSERT_EQ(ends.size(), 3u);
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(ends[i].open_id, 77u);
+    EXPECT_EQ(ends[i].epoch, 5 + i);
+    EXPECT_EQ(ends[i].flow_position, (2 + 4 * i) * 26);
+  }
+  using StreamEnd = wire::EpochEnd::StreamEnd;
+  EXPECT_THAT(ends[0].streams, ElementsAre(StreamEnd{0, 0, 1}, StreamEnd{1, 0, 0}));
+  EXPECT_THAT(ends[2].streams, ElementsAre(StreamEnd{0, 0, 3}, StreamEnd{1, 0, 2}));
+  EXPECT_TRUE(sender->finished());
+  EXPECT_EQ(sender->epochs_ended(), 3u);
+}
+
+TEST(SenderTest, AnEpochEndsWithoutCreditForTheNext) {
+  wire::Open open = MakeOpen(1, 2 * 26);
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({2}, 1), FakeRecords(10));
+  EXPECT_EQ(sender.SendAll().size(), 2u);
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
+  EXPECT_FALSE(sender->finished());
+}
+
+TEST(SenderTest, AnEpochDoesNotEndWhileAChunkIsBeingRead) {
+  TestSender sender(MakeOpen(), MakePlan({2}, 1), FakeRecords(10));
+  auto slow = sender.Take();
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_TRUE(sender.Send().has_value());
+  EXPECT_FALSE(sender.Send().has_value());
+  EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
+  EXPECT_FALSE(sender->finished());
+  sender->Assign(0, &slow->header);
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
+  EXPECT_TRUE(sender->finished());
+}
+
+// An EpochEnd that named the new generation before the lost chunks went out would tell the receiver
+// that they are missing.
+TEST(SenderTest, AnEpochDoesNotEndBetweenAJoinAndTheResending) {
+  TestSender sender(MakeOpen(2), MakePlan({3}, 1), FakeRecords(10));
+  sender.Send(0);
+  auto slow = sender.Take();
+  sender.Send(1);
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
+  sender->Assign(1, &slow->header);
+  EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
+  EXPECT_FALSE(sender->finished());
+  EXPECT_TRUE(sender.Send(0).has_value());
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].streams[0].generation, 1u);
+  EXPECT_EQ(ends[0].streams[0].sequence, 1u);
+}
+
+// The counts of an EpochEnd include all earlier epochs.
+TEST(SenderTest, AnEpochDoesNotEndWhileAnEarlierOneIsSentAgain) {
+  wire::Open open = MakeOpen(2);
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({2}, 2), FakeRecords(10));
+  sender.Send(0);
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
+  auto slow = sender.Take();
+  ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
+  sender->Assign(1, &slow->header);
+  EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
+  EXPECT_TRUE(sender.Send(0).has_value());
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
+}
+
+// The receiver may complete an epoch with what a lost stream delivered, and be far into the next
+// one, before the needless resending has gone out.
+TEST(SenderTest, AnEpochEndNamesItsOwnFlowHoweverFarTheReceiverIs) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({4}, 1), FakeRecords(10));
+  for (int i = 0; i < 3; ++i) sender.Send();
+  auto slow = sender.Take();
+  for (int i = 0; i < 3; ++i) sender.Send();
+  wire::Grant grant = MakeGrant(0, 2);
+  grant.epoch = 1;
+  ASSERT_TRUE(sender->OnGrant(grant).ok());
+  sender->Assign(0, &slow->header);
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].epoch, 0u);
+  EXPECT_EQ(ends[0].flow_position, 4 * 26u);
+}
+
+TEST(SenderTest, EndlessEpochsGoOnAsFarAsCreditReaches) {
+  wire::Open open = MakeOpen(1, 100 * 26);
+  open.epochs = 0;
+  TestSender sender(open, MakePlan({4}, 2), FakeRecords(10));
+  const std::vector<ChunkJob> sent = sender.SendAll();
+  ASSERT_EQ(sent.size(), 50u);
+  EXPECT_EQ(sent.back().header.epoch, 24u);
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 25u);
+  EXPECT_FALSE(sender->finished());
+}
+
+TEST(SenderTest, SendsOnlyRecordsOfAssignedShards) {
+  wire::Open open = MakeOpen();
+  SetBit(&open.assigned, 2);
+  TestSender sender(open, MakePlan({3, 3, 3}, 9, plan::Shuffle::kFull), FakeRecords(10));
+  size_t records = 0;
+  for (const ChunkJob& job : sender.SendAll()) {
+    for (const plan::PlannedRecord& record : job.records) {
+      EXPECT_EQ(record.shard, 2u);
+      ++records;
+    }
+  }
+  EXPECT_EQ(records, 3u);
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].flow_position, 3 * 26u);
+}
+
+TEST(SenderTest, FilledSlotsAreCountedFromTheCursorAndNotSent) {
+  wire::Open open = MakeOpen();
+  open.step = 1;
+  open.epochs = 2;
+  for (uint64_t slot : {0, 2, 3}) SetBit(&open.filled, slot);
+  TestSender sender(open, MakePlan({6}, 2), FakeRecords(10));
+  std::vector<std::string> sent;
+  for (const ChunkJob& job : sender.SendAll()) {
+    for (uint32_t slot : job.header.slots) {
+      sent.push_back(std::to_string(job.header.epoch) + std::to_string(job.header.step) +
+                     std::to_string(slot));
+    }
+  }
+  EXPECT_THAT(sent, ElementsAre("011", "100", "101", "110", "111", "120", "121"));
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].flow_position, 26u);
+}
+
+TEST(SenderTest, ADaemonWithoutAnAssignedRecordNeitherLoopsNorEnds) {
+  for (const uint64_t epochs : {0, 3}) {
+    wire::Open open = MakeOpen();
+    open.epochs = epochs;
+    SetBit(&open.assigned, 1);
+    TestSender sender(open, MakePlan({4, 0}, 2), FakeRecords(10));
+    EXPECT_FALSE(sender.Send().has_value());
+    EXPECT_THAT(sender->TakeOutbox(), IsEmpty());
+    EXPECT_TRUE(sender->finished());
+  }
+}
+
+TEST(SenderTest, ADaemonWhoseRecordsTheRankNeverGetsNeitherLoopsNorEnds) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  SetBit(&open.assigned, 1);
+  // The tail is dropped in every epoch.
+  TestSender dropped(open, MakePlan({4, 1}, 4, plan::Shuffle::kNone, plan::Tail::kDrop),
+                     FakeRecords(10));
+  EXPECT_FALSE(dropped.Send().has_value());
+  EXPECT_TRUE(dropped->finished());
+  // Records 2 and 3 are always rank 1's.
+  open.world_size = 2;
+  TestSender other_rank(open, MakePlan({2, 2}, 4), FakeRecords(10));
+  EXPECT_FALSE(other_rank.Send().has_value());
+  EXPECT_TRUE(other_rank->finished());
+  open.rank = 1;
+  open.epochs = 1;
+  TestSender this_rank(open, MakePlan({2, 2}, 4), FakeRecords(10));
+  EXPECT_EQ(this_rank.SendAll().size(), 1u);
+}
+
+// Planning through everything in between would take days.
+TEST(SenderTest, ADaemonWhoseShardsComeLateInManifestOrderStartsAtOnce) {
+  constexpr uint64_t kMany = 1'000'000'000'000;
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  open.step = 3;
+  for (const size_t shard : {1, 3}) SetBit(&open.assigned, shard);
+  TestSender sender(open, MakePlan({kMany, 15, kMany, 5, kMany}, 10), FakeRecords(10));
+  std::vector<uint64_t> steps;
+  for (const ChunkJob& job : sender.SendAll()) steps.push_back(job.header.step);
+  const uint64_t first = kMany / 10;
+  const uint64_t second = first + 1 + kMany / 10;
+  EXPECT_THAT(steps, ElementsAre(first, first + 1, second, first, first + 1, second));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+}
+
+}  // namespace
+}  // namespace emlio::session
