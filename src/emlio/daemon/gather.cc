@@ -3,7 +3,7 @@
 #include "emlio/daemon/gather.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -11,6 +11,7 @@ namespace emlio::daemon {
 namespace {
 
 constexpr size_t kSmallBufferBytes = size_t{256} << 10;
+constexpr auto kPatience = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -18,33 +19,68 @@ GatherPool::GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_
                        std::function<void()> wake)
     : small_(kSmallBufferBytes, max_idle_bytes / 4 / kSmallBufferBytes),
       large_(max_chunk_bytes, std::max<uint64_t>(1, max_idle_bytes / max_chunk_bytes)),
-      queue_(std::numeric_limits<size_t>::max()),
       wake_(std::move(wake)) {
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back(fmt::format("emlio-read-{}", i), [this](std::stop_token) { Run(); });
+    threads_.emplace_back(fmt::format("emlio-read-{}", i),
+                          [this, i](std::stop_token) { Run(i == 0); });
   }
 }
 
 GatherPool::~GatherPool() {
-  queue_.Close();
-  while (queue_.TryPop()) {
-  }
+  MutexLock lock(mu_);
+  closed_ = true;
+  queue_.clear();
+  work_.NotifyAll();
+  backlog_.NotifyAll();
 }
 
-void GatherPool::Submit(std::unique_ptr<GatherTask> task) { queue_.Push(std::move(task)); }
+void GatherPool::Submit(std::unique_ptr<GatherTask> task) {
+  MutexLock lock(mu_);
+  queue_.push_back({std::chrono::steady_clock::now(), std::move(task)});
+  work_.NotifyOne();
+  if (!is_watched_) backlog_.NotifyOne();
+}
+
+std::unique_ptr<GatherTask> GatherPool::Pop(bool is_first) {
+  MutexLock lock(mu_);
+  while (!closed_) {
+    if (queue_.empty()) {
+      (is_first ? work_ : backlog_).Wait(mu_);
+      continue;
+    }
+    if (!is_first) {
+      const auto ripe = queue_.front().since + kPatience;
+      if (std::chrono::steady_clock::now() < ripe) {
+        const bool is_watch = !std::exchange(is_watched_, true);
+        if (is_watch) {
+          backlog_.WaitUntil(mu_, ripe);
+          is_watched_ = false;
+        } else {
+          backlog_.Wait(mu_);
+        }
+        continue;
+      }
+    }
+    std::unique_ptr<GatherTask> task = std::move(queue_.front().task);
+    queue_.pop_front();
+    if (!is_first && !queue_.empty()) backlog_.NotifyOne();  // somebody else watches on
+    return task;
+  }
+  return nullptr;
+}
 
 std::vector<std::unique_ptr<GatherTask>> GatherPool::TakeDone() {
   MutexLock lock(mu_);
   return std::exchange(done_, {});
 }
 
-void GatherPool::Run() {
+void GatherPool::Run(bool is_first) {
   std::vector<dataset::GatherItem> scratch;
-  while (auto task = queue_.Pop()) {
-    Gather(task->get(), &scratch);
+  while (auto task = Pop(is_first)) {
+    Gather(task.get(), &scratch);
     {
       MutexLock lock(mu_);
-      done_.push_back(*std::move(task));
+      done_.push_back(std::move(task));
     }
     wake_();
   }

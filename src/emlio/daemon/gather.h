@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "emlio/base/bounded_queue.h"
 #include "emlio/base/buffer.h"
 #include "emlio/base/mutex.h"
 #include "emlio/base/thread.h"
@@ -31,6 +32,10 @@ struct GatherTask {
 
 // Threads that copy records from mapped shards into pooled buffers. Submit and TakeDone are for the
 // router thread; `wake` is called from a gather thread after a task has become done.
+//
+// The first thread does all of the work as long as it keeps up, which from the page cache it does:
+// copying on more cores than needed costs cache misses and switches. The others step in when a task
+// has waited for kPatience, that is when storage makes the first one wait.
 class GatherPool {
  public:
   GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_bytes,
@@ -42,14 +47,24 @@ class GatherPool {
   std::vector<std::unique_ptr<GatherTask>> TakeDone() EMLIO_EXCLUDES(mu_);
 
  private:
-  void Run();
+  struct Queued {
+    std::chrono::steady_clock::time_point since;
+    std::unique_ptr<GatherTask> task;
+  };
+
+  void Run(bool is_first);
+  std::unique_ptr<GatherTask> Pop(bool is_first) EMLIO_EXCLUDES(mu_);
   void Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch);
 
   BufferPool small_;  // chunks of small batches do not occupy large buffers
   BufferPool large_;
-  BoundedQueue<std::unique_ptr<GatherTask>> queue_;
   const std::function<void()> wake_;
   Mutex mu_;
+  CondVar work_;     // for the first thread: there is a task
+  CondVar backlog_;  // for the others: watch over the tasks
+  std::deque<Queued> queue_ EMLIO_GUARDED_BY(mu_);
+  bool is_watched_ EMLIO_GUARDED_BY(mu_) = false;  // one of the others waits for a task to ripen
+  bool closed_ EMLIO_GUARDED_BY(mu_) = false;
   std::vector<std::unique_ptr<GatherTask>> done_ EMLIO_GUARDED_BY(mu_);
   std::vector<Thread> threads_;  // last: they use all of the above
 };

@@ -23,8 +23,10 @@ using transport::ConnectionId;
 
 constexpr int kPollMs = 500;
 constexpr uint32_t kNotHere = 0xffffffffu;
-// Chunks of a stream that libzmq may hold: one that is being written, one that follows.
-constexpr int kMaxUnsentPerStream = 2;
+// Chunks of a stream that are read or wait to be taken by the kernel. One is enough, for the
+// kernel's own send buffer bridges the moment until the next one is there, and few chunks on their
+// way stay in the processor's cache from the gathering copy to the kernel's (decisions/0006).
+constexpr int kMaxUnsentPerStream = 1;
 constexpr size_t kMaxControlBacklog = 1024;
 constexpr size_t kMaxMergedManifests = 64;
 constexpr uint32_t kMinChunkBytes = 4096;

@@ -335,7 +335,8 @@ Status Sender::OnFill(const wire::Fill& fill) {
         header.record_offset = offset;
         header.record_total = slot->payload_bytes;
       }
-      QueueResend(header, fill.reason == wire::FillReason::kCrc);
+      // Verifying reads the whole record: once is enough for all its pieces.
+      QueueResend(header, fill.reason == wire::FillReason::kCrc && offset == 0);
       flow = header.flow_end;
       offset += size;
     } while (offset < slot->payload_bytes);
