@@ -27,10 +27,11 @@ struct DatasetOptions {
   // What users and peers call it: 1 to 255 bytes, no '/'.
   std::string name;
   // Files, directories (all regular files directly inside that do not start with '.' or end in
-  // ".idx" / ".emlio-index" / ".tmp.*") or glob patterns (*, ?, [...]; "**" is not special). A
-  // shard's name is its path relative to the part of its pattern before the first component with
-  // a wildcard (for a plain file: its own directory). A file that several patterns match (same
-  // device and inode) counts once; two different files with one name are kInvalidArgument.
+  // ".idx", ".txt", ".json", ".emlio-index" or ".tmp.*") or glob patterns (*, ?, [...]; "**" is not
+  // special). A shard's name is its path relative to the part of its pattern before the first
+  // component with a wildcard (for a plain file: its own directory). A file that several patterns
+  // match (same device and inode) counts once; two different files with one name are
+  // kInvalidArgument.
   // Those endings are skipped among what a wildcard matches, too; a component that exists exactly
   // as it is written is no wildcard. Details: find_shards.h.
   std::vector<std::string> patterns;

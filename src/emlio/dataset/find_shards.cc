@@ -47,8 +47,8 @@ bool HasWildcard(std::string_view component) {
 }
 
 bool IsSidecarOrUnfinished(std::string_view name) {
-  return name.ends_with(".idx") || name.ends_with(".emlio-index") ||
-         name.find(".tmp.") != std::string_view::npos;
+  return name.ends_with(".idx") || name.ends_with(".txt") || name.ends_with(".json") ||
+         name.ends_with(".emlio-index") || name.find(".tmp.") != std::string_view::npos;
 }
 
 std::string Join(std::string_view directory, std::string_view name) {

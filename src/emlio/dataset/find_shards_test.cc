@@ -115,8 +115,8 @@ TEST_F(FindShardsTest, NamesBeginAtTheFirstWildcard) {
 }
 
 TEST_F(FindShardsTest, DirectoriesGiveTheirFilesButNoSidecars) {
-  for (const char* name :
-       {"d/a", "d/b", "d/.hidden", "d/a.idx", "d/a.emlio-index", "d/c.tmp.12.0", "d/sub/x"}) {
+  for (const char* name : {"d/a", "d/b", "d/.hidden", "d/a.idx", "d/a.emlio-index", "d/c.tmp.12.0",
+                           "d/labels.txt", "d/info.json", "d/sub/x"}) {
     Touch(name);
   }
   EXPECT_THAT(Find({"d"}), ElementsAre("a", "b"));

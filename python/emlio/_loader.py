@@ -1,0 +1,431 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The loader: a C++ loader with defaults, epochs and a state."""
+
+import atexit
+import math
+import os
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+from emlio import _core, _environment
+from emlio._core import (
+    Batch,
+    CancelledError,
+    InvalidArgumentError,
+    PlanMismatchError,
+    UnsupportedError,
+)
+
+StateDict = dict[str, Any]
+Source = str | os.PathLike[str]
+
+_STATE_VERSION = 1
+_MIB = 1 << 20
+
+
+class Loader:
+    """Reads batches of records from storage hosts and local files, one pass for each `for`.
+
+    `for batch in loader` reads one epoch, the next `for` the next one; a pass that was left by
+    `break` counts as read. `len(loader)` is the number of batches of a whole epoch. Which record is
+    in which batch depends on the data set, seed, shuffle, global batch size and tail only.
+
+    The constructor connects and raises what is wrong. A pickled or copied loader is its options
+    and its position; it connects when it is first used. Batches stay valid after `close`.
+
+    Thread-safe, except that a pass belongs to one thread at a time. Waiting, checking and parsing
+    happen without the GIL. A loader cannot be used in a forked process.
+
+    Args:
+        sources: "tcp://host:port/dataset", or local files, directories or glob patterns, or any
+            mixture of them in a sequence.
+        batch_size: Records of a batch of this rank. Give this or `global_batch_size`.
+        global_batch_size: Records of a step over all ranks; stays the same when the number of
+            ranks changes, and a saved state with it.
+        features: tf.train.Example features to parse: name to "bytes", "int64" or "float", followed
+            by "[3]" for a fixed and "[]" for any number of values, and "?" where the feature may
+            be absent. None: records only.
+        shuffle: "none", or "full" for an order of all records that differs with every epoch.
+        seed: Of the order. All ranks must use the same.
+        tail: What becomes of a last batch that is not full: "keep" or "drop".
+        rank: Of this process; by default what torchrun or Slurm say, else 0.
+        world_size: Number of ranks; given together with `rank`.
+        job: Common to all ranks of a job: storage hosts refuse ranks of one job that do not read
+            the same. By default what torchrun or Slurm say.
+        name: Tells the loaders of one job apart, where two read the same data set.
+        epochs: How many passes will be made, where it is known: then the start of each epoch is
+            read ahead while the one before it ends.
+        streams: Connections to each storage host.
+        prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB.
+        timeout_s: Limit for connecting, and for a wait in which nothing arrives.
+        max_record_mb: A larger record is an error, in MiB.
+        workers: Threads that check and parse; 0 for the number of processors, at most 4.
+
+    Raises:
+        InvalidArgumentError: Options that cannot work.
+        NotFoundError: No such data set, file or host name; patterns without a match.
+        UnavailableError: A storage host cannot be reached.
+        TimeoutError: A storage host has not answered in time.
+        PlanMismatchError: Sources or ranks disagree about what is to be read.
+        Error: What storage hosts or shards have to report otherwise; see the subclasses.
+    """
+
+    __module__ = "emlio"
+
+    def __init__(
+        self,
+        sources: Source | Sequence[Source],
+        *,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
+        features: Mapping[str, str] | None = None,
+        shuffle: Literal["none", "full"] = "none",
+        seed: int = 0,
+        tail: Literal["keep", "drop"] = "keep",
+        rank: int | None = None,
+        world_size: int | None = None,
+        job: str | None = None,
+        name: str | None = None,
+        epochs: int | None = None,
+        streams: int = 4,
+        prefetch_mb: float = 256,
+        timeout_s: float = 60,
+        max_record_mb: float = 256,
+        workers: int = 0,
+    ) -> None:
+        if (batch_size is None) == (global_batch_size is None):
+            raise InvalidArgumentError("give batch_size (of each rank) or global_batch_size")
+        if isinstance(features, str) or not isinstance(features, Mapping | None):
+            raise InvalidArgumentError('features is a mapping, such as {"label": "int64"}')
+        self._options: dict[str, Any] = {
+            "sources": _source_list(sources),
+            "batch_size": _optional_count("batch_size", batch_size),
+            "global_batch_size": _optional_count("global_batch_size", global_batch_size),
+            "features": list((features or {}).items()),
+            "shuffle": shuffle,
+            "seed": _integer("seed", seed, 0, 2**64 - 1),
+            "tail": tail,
+            "rank": None if rank is None else _integer("rank", rank, 0, 2**32 - 1),
+            "world_size": _optional_count("world_size", world_size, 2**32 - 1),
+            "job": job,
+            "name": name,
+            "epochs": _optional_count("epochs", epochs),
+            "streams": _integer("streams", streams, 1, 1024),
+            "prefetch_mb": _positive("prefetch_mb", prefetch_mb),
+            "timeout_s": _positive("timeout_s", timeout_s),
+            "max_record_mb": _positive("max_record_mb", max_record_mb),
+            "workers": _integer("workers", workers, 0, 1024),
+        }
+        self._reset((0, 0))
+        self._opened()
+
+    def _reset(self, start: tuple[int, int]) -> None:
+        self._core: _core.Loader | None = None
+        self._placement: _environment.Placement | None = None
+        self._closed = False
+        # Where the next pass starts; None: after the one before it.
+        self._start: tuple[int, int] | None = start
+        # The pass begun last. Iterators know its number, and the loader knows no iterator: a cycle
+        # would keep the connections until the garbage collector runs.
+        self._pass_number = 0
+        self._pass_epoch: int | None = None  # while it has not ended
+
+    def _opened(self) -> _core.Loader:
+        if self._closed:
+            raise CancelledError("the loader is closed")
+        if self._core is None:
+            _refuse_worker_process()
+            options = self._options
+            placement = _environment.resolve(
+                os.environ, options["rank"], options["world_size"], options["job"]
+            )
+            self._core = _core.Loader(
+                sources=[os.fsencode(source) for source in options["sources"]],
+                batch_size=options["batch_size"] or 0,
+                global_batch_size=options["global_batch_size"] or 0,
+                features=options["features"],
+                shuffle=options["shuffle"],
+                tail=options["tail"],
+                seed=options["seed"],
+                rank=placement.rank,
+                world_size=placement.world_size,
+                job=placement.job,
+                name=options["name"] or "",
+                epochs=options["epochs"] or 0,
+                streams=options["streams"],
+                prefetch_bytes=int(options["prefetch_mb"] * _MIB),
+                max_record_bytes=int(options["max_record_mb"] * _MIB),
+                timeout_ms=math.ceil(options["timeout_s"] * 1000),
+                workers=options["workers"],
+            )
+            self._placement = placement
+            _open_loaders.add(self)
+        return self._core
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Starts the next pass: at a loaded state, otherwise at the start of the next epoch.
+
+        A pass that is still being read ends with it.
+        """
+        _refuse_worker_process()
+        core = self._opened()
+        epoch, step = self._next_start(core)
+        self._pass_number += 1
+        self._pass_epoch = None
+        self._start = (epoch, step)  # until its first batch is handed out
+        core.start_pass(epoch, step)
+        self._pass_epoch = epoch
+        return _Pass(self, self._pass_number)
+
+    def _next_start(self, core: _core.Loader) -> tuple[int, int]:
+        if self._start is not None:
+            return self._start
+        epoch, step = core.cursor()
+        return (epoch, 0) if step == 0 else (epoch + 1, 0)
+
+    def _next_batch(self, pass_number: int) -> Batch | None:
+        if pass_number != self._pass_number:
+            raise CancelledError(
+                "this pass has ended: another one was begun, or the position was set, since then"
+            )
+        if self._pass_epoch is None:
+            return None
+        batch = self._opened().next()
+        if batch is None:
+            self._pass_epoch = None
+        else:
+            self._start = None
+        return batch
+
+    def __len__(self) -> int:
+        """Number of batches of a whole epoch, the same for all ranks."""
+        return self._opened().steps_per_epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass begun last, or of the next one when that has ended."""
+        if self._pass_epoch is not None:
+            return self._pass_epoch
+        return self._next_start(self._opened())[0]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes `epoch` the one that the next pass reads; a pass that is being read ends.
+
+        When a state of that very epoch was loaded, its step is kept: a training loop may set every
+        epoch and still resume.
+        """
+        epoch = _integer("epoch", epoch, 0, 2**63)
+        if self._start is None or self._start[0] != epoch:
+            self._start = (epoch, 0)
+        self._end_pass()
+
+    def state_dict(self) -> StateDict:
+        """The position and what it belongs to, as plain values that JSON can hold.
+
+        The position is that of the first batch not handed out yet; after the last batch of an
+        epoch it is the start of the next one. It belongs to all ranks, and fits any number of
+        ranks as long as `global_batch_size` is the same.
+        """
+        core = self._opened()
+        epoch, step = self._position(core)
+        return {"version": _STATE_VERSION, "epoch": epoch, "step": step, **self._identity(core)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next pass start at the position of a `state_dict`; one being read ends.
+
+        Raises:
+            PlanMismatchError: The state belongs to other data or another order; says what differs.
+            InvalidArgumentError: It is not a state.
+            UnsupportedError: It was made by a newer version.
+        """
+        core = self._opened()
+        if not isinstance(state, Mapping) or "version" not in state:
+            raise InvalidArgumentError("this is not the state of an emlio.Loader")
+        if state["version"] != _STATE_VERSION:
+            raise UnsupportedError(
+                f"a state of version {state['version']!r}; this is version {_STATE_VERSION}"
+            )
+        identity = self._identity(core)
+        missing = [key for key in ("epoch", "step", *identity) if key not in state]
+        if missing:
+            raise InvalidArgumentError(f"the state has no {', '.join(missing)}")
+        if state["plan_hash"] != identity["plan_hash"]:
+            raise PlanMismatchError(_difference(state, identity))
+        epoch = _integer("the state's epoch", state["epoch"], 0, 2**63)
+        step = _integer("the state's step", state["step"], 0, core.steps_per_epoch)
+        self._start = (epoch + 1, 0) if step == core.steps_per_epoch else (epoch, step)
+        self._end_pass()
+
+    def _position(self, core: _core.Loader) -> tuple[int, int]:
+        return core.cursor() if self._start is None else self._start
+
+    def _identity(self, core: _core.Loader) -> StateDict:
+        return {
+            "records": core.records,
+            "manifest_digest": core.manifest_digest,
+            "seed": self._options["seed"],
+            "shuffle": self._options["shuffle"],
+            "tail": self._options["tail"],
+            "global_batch_size": core.global_batch_size,
+            "plan_hash": core.plan_hash,
+        }
+
+    def _end_pass(self) -> None:
+        self._pass_number += 1
+        self._pass_epoch = None
+
+    @property
+    def records(self) -> int:
+        """Number of records of the whole data set."""
+        return self._opened().records
+
+    @property
+    def rank(self) -> int:
+        """The rank of this process."""
+        self._opened()
+        return self._placement.rank if self._placement else 0
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks that share the data."""
+        self._opened()
+        return self._placement.world_size if self._placement else 1
+
+    @property
+    def plan_hash(self) -> str:
+        """Names what is read in which order; equal on all ranks of a job."""
+        return self._opened().plan_hash
+
+    def locate(self, index: int) -> tuple[str, int]:
+        """Shard name and record number in that shard, for an element of `Batch.indices`."""
+        return self._opened().locate(int(index))
+
+    def stats(self) -> dict[str, int | float]:
+        """Counters since the loader was opened; after `close`, their last values.
+
+        `wait_share` is the part of the time since the first batch was asked for that the user has
+        waited for batches: near 0, training is the bottleneck; near 1, data are.
+        Times are in seconds, sizes in bytes.
+        """
+        return (self._core or self._opened()).stats()
+
+    def close(self) -> None:
+        """Closes the connections and stops all threads; a wait in another thread ends.
+
+        Batches stay valid. Safe to call twice; in a forked child it does nothing.
+        """
+        self._closed = True
+        if self._core is not None:
+            self._core.close()
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        start = self._start if self._core is None else self._position(self._core)
+        return {"options": self._options, "start": start}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._options = state["options"]
+        self._reset(state["start"])
+
+    def __repr__(self) -> str:
+        options = self._options
+        size = "batch_size" if options["batch_size"] else "global_batch_size"
+        return (
+            f"emlio.Loader({options['sources']!r}, {size}={options[size]}, "
+            f"shuffle={options['shuffle']!r}, seed={options['seed']})"
+        )
+
+
+class _Pass(Iterator[Batch]):
+    """One pass over an epoch of a loader."""
+
+    __slots__ = ("_loader", "_number")
+
+    def __init__(self, loader: Loader, number: int) -> None:
+        self._loader = loader
+        self._number = number
+
+    def __next__(self) -> Batch:
+        batch = self._loader._next_batch(self._number)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+# At exit all threads must be gone before C++ takes its own static objects apart.
+_open_loaders: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    _core.end_waits()
+    for loader in list(_open_loaders):
+        loader.close()
+
+
+def _refuse_worker_process() -> None:
+    # Asked through sys.modules: who has not imported torch is in none of its workers.
+    data = sys.modules.get("torch.utils.data")
+    if data is not None and data.get_worker_info() is not None:
+        raise UnsupportedError(
+            "a loader cannot be used in a worker process of a torch DataLoader, every worker "
+            "would read all data; set num_workers=0: receiving and parsing have their own threads"
+        )
+
+
+def _difference(state: Mapping[str, Any], identity: StateDict) -> str:
+    differing = [
+        f"{key} is {identity[key]!r} here and {state[key]!r} in the state"
+        for key in identity
+        if key != "plan_hash" and state[key] != identity[key]
+    ]
+    reason = "; ".join(differing) or "it was made by another version of the plan"
+    return f"the state does not fit this loader: {reason}"
+
+
+def _source_list(sources: Source | Sequence[Source]) -> list[str]:
+    if isinstance(sources, str | os.PathLike):
+        sources = [sources]
+    try:
+        paths = [os.fspath(source) for source in sources]
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"sources are strings or paths, or a sequence of them, not {sources!r}"
+        ) from error
+    if not paths:
+        raise InvalidArgumentError("there is no source")
+    return paths
+
+
+def _integer(name: str, value: int, low: int, high: int) -> int:
+    # Anything with __index__, NumPy's integers included; True and 2.0 are more likely mistakes.
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgumentError(f"{name} is an integer, not {value!r}")
+    number = value.__index__()
+    if not low <= number <= high:
+        raise InvalidArgumentError(f"{name}={number} is not between {low} and {high}")
+    return number
+
+
+def _optional_count(name: str, value: int | None, high: int = 2**31) -> int | None:
+    return None if value is None else _integer(name, value, 1, high)
+
+
+def _positive(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**40:
+        raise InvalidArgumentError(f"{name} is a number above 0, not {value!r}")
+    return value
