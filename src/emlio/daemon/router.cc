@@ -590,8 +590,8 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
       if (session->streams[target].connection != 0) break;
     }
     if (target == session->streams.size()) {
-      return EndSession(session->open.open_id,
-                        Unavailable("all data connections of the session were lost"));
+      // The session lives as long as its control connection: a stream may be joined again.
+      return session->sender->TakeBack(task->job);
     }
   }
   Stream& stream = session->streams[target];

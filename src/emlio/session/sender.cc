@@ -373,6 +373,13 @@ Status Sender::OnJoin(const wire::Join& join) {
   return OkStatus();
 }
 
+void Sender::TakeBack(const ChunkJob& job) {
+  wire::Chunk header = job.header;
+  header.crcs.clear();
+  QueueResend(std::move(header), job.verify);
+  Settle(job.header.epoch);
+}
+
 void Sender::OnBadRecord(const ChunkJob& job, const Status& reason) {
   AddSkip({job.header.epoch, job.header.step}, job.header.slots.front(), job.records.front(),
           reason);

@@ -72,6 +72,9 @@ class Sender {
   // Instead of Assign, for a chunk to be verified whose one record is bad where it is stored (why:
   // `reason`): a Skip of its slot goes to the outbox, once however many pieces the record has.
   void OnBadRecord(const ChunkJob& job, const Status& reason);
+  // Instead of Assign, for a chunk that no stream can carry now: Next gives it out again, so do not
+  // call Next before a stream was joined.
+  void TakeBack(const ChunkJob& job);
 
   bool joined(uint32_t stream) const { return streams_[stream].joined; }
   uint32_t generation(uint32_t stream) const { return streams_[stream].generation; }

@@ -314,6 +314,22 @@ TEST(SenderTest, ABadRecordIsSkippedOnceWithItsPlaceAndReason) {
   EXPECT_TRUE(sender->finished());
 }
 
+TEST(SenderTest, AChunkTakenBackIsGivenOutAgainBeforeItsEpochEnds) {
+  TestSender sender(MakeOpen(), MakePlan({6}, 6), FakeRecords(10));
+  const auto job = sender.Take();
+  ASSERT_TRUE(job.has_value());
+  sender->TakeBack(*job);
+  EXPECT_TRUE(sender->TakeOutbox().empty());
+  EXPECT_FALSE(sender->finished());
+  const auto again = sender.Send();
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->header.slots, job->header.slots);
+  EXPECT_EQ(again->header.flow_begin, job->header.flow_begin);
+  EXPECT_EQ(again->header.flow_end, job->header.flow_end);
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
+  EXPECT_TRUE(sender->finished());
+}
+
 TEST(SenderTest, FillForAStepNotSentYetIsAProtocolError) {
   TestSender sender(MakeOpen(1, 26), MakePlan({8}, 1), FakeRecords(10));
   sender.SendAll();
