@@ -24,7 +24,7 @@ struct DaemonOptions {
   std::vector<std::string> roots;
   uint64_t send_buffer_bytes = uint64_t{256} << 20;  // gathered, not yet taken by the kernel; all
                                                      // sessions together
-  uint32_t max_chunk_bytes = uint32_t{2} << 20;      // up to 4 MiB
+  uint32_t max_chunk_bytes = uint32_t{1} << 20;      // up to 4 MiB
   uint32_t first_chunk_bytes = uint32_t{256} << 10;  // chunks of a session double from here
   int gather_threads = 0;                            // 0: the number of processors, at most 4
   int io_threads = 1;                                // libzmq's
