@@ -388,6 +388,11 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   spec.tail = static_cast<plan::Tail>(open.tail);
   EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
   EMLIO_RETURN_IF_ERROR(plan.CheckWorld(open.world_size));
+  if (plan.Share(0, open.rank, open.world_size).slots > wire::kMaxBatchSlots) {
+    return LimitExceeded(fmt::format("a batch of {} records for one rank; at most {} are possible",
+                                     plan.Share(0, open.rank, open.world_size).slots,
+                                     wire::kMaxBatchSlots));
+  }
   if (open.step >= plan.steps_per_epoch()) {
     return InvalidArgument(
         fmt::format("step {}, but an epoch has {}", open.step, plan.steps_per_epoch()));

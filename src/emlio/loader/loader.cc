@@ -317,6 +317,12 @@ class Loader::Impl : public SourceClient::Owner {
                                                        : options_.batch_size * options_.world_size;
     EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
     EMLIO_RETURN_IF_ERROR(plan.CheckWorld(options_.world_size));
+    const uint32_t slots = plan.Share(0, options_.rank, options_.world_size).slots;
+    if (slots > wire::kMaxBatchSlots) {
+      return LimitExceeded(
+          fmt::format("a batch of {} records for one rank; at most {} are possible", slots,
+                      wire::kMaxBatchSlots));
+    }
     plan_ = std::make_shared<const plan::Plan>(std::move(plan));
     return OkStatus();
   }

@@ -551,6 +551,13 @@ TEST_F(LoaderTest, OptionsThatCannotWorkAreRefused) {
             Code::kInvalidArgument);
 }
 
+TEST_F(LoaderTest, ABatchOfMillionsOfRecordsIsRefusedBeforeItIsPlanned) {
+  WriteShards("d", 0, 1, (1 << 22) + 1, 0, [](uint64_t) -> size_t { return 0; });
+  auto loader = Loader::Open(Options({Path("d") + "/s-*"}, uint64_t{1} << 30));
+  ASSERT_FALSE(loader.ok());
+  EXPECT_EQ(loader.status().code(), Code::kLimitExceeded);
+}
+
 TEST_F(LoaderTest, ADaemonListensOnLoopbackOnly) {
   WriteShards("d", 0, 1, 10, 0);
   daemon::DaemonOptions options;

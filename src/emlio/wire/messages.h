@@ -29,6 +29,8 @@ inline constexpr size_t kMaxStreams = 256;
 inline constexpr size_t kMaxBitmapBytes = size_t{1} << 20;
 inline constexpr size_t kMaxDatasets = 4096;  // names in one Welcome
 inline constexpr size_t kMaxSources = 64;     // data sets mixed in one plan
+// Records of one rank's batch: both ends keep a few dozen bytes for each slot of an open step.
+inline constexpr uint32_t kMaxBatchSlots = uint32_t{1} << 22;
 inline constexpr uint64_t kMaxRecordBytes = 0xffffffffu;
 
 // A record counts this much more than its payload in the flow position, so that tiny and empty
