@@ -80,7 +80,7 @@ class Client:
         page = self.ask(PAGE, DESCRIBE, dataset=dataset)
         records = sum(row[1] for row in page["shards"])
         while page["page"] + 1 < page["pages"]:
-            for page, _ in self.receive():
+            for page, _ in (m for m in self.receive() if m[0]["t"] == PAGE):
                 records += sum(row[1] for row in page["shards"])
         return page["digest"], records
 

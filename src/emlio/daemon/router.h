@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +16,7 @@
 #include "emlio/base/mutex.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/daemon/gather.h"
+#include "emlio/daemon/merged_manifests.h"
 #include "emlio/dataset/manifest.h"
 #include "emlio/session/sender.h"
 #include "emlio/transport/transport.h"
@@ -80,15 +80,17 @@ class Router {
   void HandleControl(Control* control, const wire::AnyMessage& message);
   void OnHello(transport::ConnectionId from, const wire::Hello& hello);
   void OnDescribe(Control* control, const wire::Describe& describe);
-  void OnManifestPage(Control* control, const wire::ManifestPage& page);
   void OnOpen(Control* control, const wire::Open& open);
   Result<std::shared_ptr<Session>> OpenSession(Control* control, const wire::Open& open,
                                                bool* need_manifest);
   void OnJoin(transport::ConnectionId from, const wire::Join& join);
   void OnLost(transport::ConnectionId connection);
+  void Unbind(transport::ConnectionId data_connection);
 
-  void Schedule();
-  bool ScheduleOne(const std::shared_ptr<Session>& session);
+  bool Schedule();
+  session::Sender::NextResult ScheduleOne(const std::shared_ptr<Session>& session,
+                                          size_t active_sessions);
+  bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
   void FlushOutbox(Session* session);
   void SendControl(Control* control, const wire::AnyMessage& message);
@@ -111,8 +113,7 @@ class Router {
   std::unordered_map<transport::ConnectionId, std::pair<wire::OpenId, uint32_t>> data_;
   std::map<wire::OpenId, std::shared_ptr<Session>> sessions_;
   wire::OpenId next_turn_ = 0;  // round robin
-  // Merged manifests that receivers sent, newest last.
-  std::deque<std::shared_ptr<const dataset::Manifest>> merged_;
+  MergedManifests merged_;
   // (job, loader) -> plan hash and the number of open sessions that hold it.
   std::map<std::pair<std::string, std::string>, std::pair<Hash128, int>> jobs_;
   uint64_t gathering_bytes_ = 0;  // submitted, not done

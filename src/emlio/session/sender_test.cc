@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <variant>
@@ -49,16 +50,24 @@ class TestSender {
   // Next without reading and binding.
   std::optional<ChunkJob> Take() {
     ChunkJob job;
-    if (!sender_.Next(&job)) return std::nullopt;
+    Sender::NextResult next;
+    do {
+      next = sender_.Next(&job);
+    } while (next == Sender::NextResult::kBusy);
+    if (next == Sender::NextResult::kBlocked) return std::nullopt;
     EXPECT_EQ(job.records.size(), job.header.slots.size());
     return job;
   }
-  // One chunk, sent on `stream`.
-  std::optional<ChunkJob> Send(uint32_t stream = 0) {
+  // One chunk, sent on `stream`. The records are read unless they are too many or too large.
+  std::optional<ChunkJob> Send(uint32_t stream = 0, bool read = true) {
     std::optional<ChunkJob> job = Take();
     if (!job.has_value()) return std::nullopt;
-    testing::Read(records_, &*job);
-    sender_.Assign(stream, &job->header);
+    if (read) {
+      testing::Read(records_, &*job);
+    } else {
+      job->header.crcs.resize(job->header.slots.size());
+    }
+    sender_.Assign(stream, &*job);
     EXPECT_EQ(job->header.open_id, 77u);
     EXPECT_TRUE(wire::CheckChunk(job->header, job->payload_bytes).ok());
     return job;
@@ -139,11 +148,70 @@ TEST(SenderTest, AChunkNeverReachesIntoTheNextStep) {
   EXPECT_THAT(records, ElementsAre(4, 4, 2));
 }
 
-TEST(SenderTest, AChunkHoldsNoMoreRecordsThanTheProtocolAllows) {
+TEST(SenderTest, AChunkHoldsNoMoreRecordsThanArePlannedInOneTurn) {
   TestSender sender(MakeOpen(), MakePlan({70'000}, 70'000), FakeRecords(0));
   std::vector<size_t> records;
   for (const ChunkJob& job : sender.SendAll()) records.push_back(job.records.size());
-  EXPECT_THAT(records, ElementsAre(wire::kMaxChunkRecords, 70'000 - wire::kMaxChunkRecords));
+  constexpr size_t kTurn = Sender::kSlotsATurn;
+  EXPECT_THAT(records, ElementsAre(kTurn, kTurn, kTurn, kTurn, 70'000 - 4 * kTurn));
+}
+
+// Counts how much of the plan a call looks at.
+class CountingRecords : public RecordSource {
+ public:
+  uint64_t PayloadBytes(uint32_t, uint64_t) const override {
+    ++calls;
+    return 10;
+  }
+  void Place(uint32_t, uint64_t, wire::Skip*) const override {}
+  mutable uint64_t calls = 0;
+};
+
+TEST(SenderTest, NoCallPlansMoreThanOneTurnOfAHugeStep) {
+  constexpr uint32_t kBatch = wire::kMaxBatchSlots;
+  const CountingRecords records;
+  Sender sender(MakeOpen(), MakePlan({uint64_t{1} << 40}, kBatch, plan::Shuffle::kFull), records,
+                {});
+  ASSERT_TRUE(sender.OnJoin({77, 0, 0, 0}).ok());
+  ChunkJob job;
+  for (int chunk = 0; chunk < 10; ++chunk) {
+    records.calls = 0;
+    ASSERT_EQ(sender.Next(&job), Sender::NextResult::kChunk);
+    sender.Assign(0, &job);
+    EXPECT_LE(records.calls, 2 * Sender::kSlotsATurn);
+  }
+  records.calls = 0;
+  ASSERT_TRUE(sender.OnFill(MakeFill(0, {5})).ok());
+  ASSERT_EQ(sender.Next(&job), Sender::NextResult::kChunk);
+  EXPECT_EQ(job.header.slots, std::vector<uint32_t>{5});
+  EXPECT_LE(records.calls, 2 * Sender::kSlotsATurn);
+}
+
+// One record among 2^40: the search would take days, and nobody else would be served meanwhile.
+TEST(SenderTest, TheSearchForRecordsOfASparseShareYields) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  SetBit(&open.assigned, 1);
+  const FakeRecords records(10);
+  Sender sender(open, MakePlan({uint64_t{1} << 40, 1}, 1, plan::Shuffle::kFull), records, {});
+  ASSERT_TRUE(sender.OnJoin({77, 0, 0, 0}).ok());
+  ChunkJob job;
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(sender.Next(&job), Sender::NextResult::kBusy);
+  EXPECT_FALSE(sender.finished());
+}
+
+TEST(SenderTest, TheSearchForRecordsOfASparseShareFindsThemAll) {
+  wire::Open open = MakeOpen();
+  open.epochs = 3;
+  SetBit(&open.assigned, 1);
+  TestSender sender(open, MakePlan({100'000, 7}, 2, plan::Shuffle::kFull), FakeRecords(10));
+  size_t records = 0;
+  for (const ChunkJob& job : sender.SendAll()) records += job.records.size();
+  EXPECT_EQ(records, 3 * 7u);
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 3u);
+  EXPECT_EQ(ends[2].flow_position, 3 * 7 * 26u);
+  EXPECT_TRUE(sender->finished());
 }
 
 TEST(SenderTest, FlowRangesOfFreshChunksFollowEachOther) {
@@ -222,14 +290,14 @@ TEST(SenderTest, FillIsAnsweredByAVerifyJobWithTheOldFlowRange) {
   const auto second = sender.Send();
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_TRUE(first->verify);
-  EXPECT_THAT(first->header.slots, ElementsAre(3));
+  EXPECT_THAT(first->header.slots, ElementsAre(1));
   EXPECT_EQ(first->header.step, 1u);
-  EXPECT_EQ(first->header.flow_begin, 7 * 26u);
-  EXPECT_EQ(first->header.flow_end, 8 * 26u);
-  EXPECT_EQ(first->records[0].record, 7u);
+  EXPECT_EQ(first->header.flow_begin, 5 * 26u);
+  EXPECT_EQ(first->header.flow_end, 6 * 26u);
+  EXPECT_EQ(first->records[0].record, 5u);
   EXPECT_EQ(first->header.sequence, 3u);
-  EXPECT_THAT(second->header.slots, ElementsAre(1));
-  EXPECT_EQ(second->header.flow_begin, 5 * 26u);
+  EXPECT_THAT(second->header.slots, ElementsAre(3));
+  EXPECT_EQ(second->header.flow_begin, 7 * 26u);
   EXPECT_FALSE(sender.Send().has_value());
   EXPECT_EQ(sender->records_resent(), 2u);
 }
@@ -267,6 +335,78 @@ TEST(SenderTest, FillOfALargeRecordSendsTheSamePiecesAgain) {
     EXPECT_EQ(again[i].header.flow_begin, before[3 + i].header.flow_begin);
     EXPECT_EQ(again[i].header.flow_end, before[3 + i].header.flow_end);
   }
+}
+
+TEST(SenderTest, FillFindsTheFlowRangeOfAnySlotOfAHugeStep) {
+  // Sizes differ, and every third record is another daemon's.
+  wire::Open open = MakeOpen();
+  std::vector<uint64_t> shards(300, 300);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (i % 3 != 0) SetBit(&open.assigned, i);
+  }
+  const auto size_of = [](uint32_t, uint64_t record) { return record % 50; };
+  TestSender sender(open, MakePlan(shards, 90'000, plan::Shuffle::kFull), FakeRecords(size_of));
+  std::vector<std::pair<uint32_t, uint64_t>> sent;  // slot, flow position
+  while (auto job = sender.Send(0, false)) {
+    uint64_t flow = job->header.flow_begin;
+    for (size_t i = 0; i < job->header.slots.size(); ++i) {
+      sent.emplace_back(job->header.slots[i], flow);
+      flow += job->header.sizes[i] + kOverhead;
+    }
+  }
+  ASSERT_EQ(sent.size(), 60'000u);
+  std::vector<uint32_t> wanted;
+  for (size_t i = 0; i < sent.size(); i += 777) wanted.push_back(sent[i].first);
+  std::vector<uint32_t> backwards(wanted.rbegin(), wanted.rend());
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, backwards)).ok());
+  for (size_t i = 0; i < sent.size(); i += 777) {
+    const auto job = sender.Send(0, false);
+    ASSERT_TRUE(job.has_value());
+    EXPECT_THAT(job->header.slots, ElementsAre(sent[i].first));
+    EXPECT_EQ(job->header.flow_begin, sent[i].second);
+  }
+  EXPECT_FALSE(sender.Send().has_value());
+}
+
+TEST(SenderTest, FillThatNamesASlotTwiceIsAProtocolError) {
+  TestSender sender(MakeOpen(), MakePlan({8}, 8), FakeRecords(10));
+  sender.SendAll();
+  ExpectProtocolError(sender->OnFill(MakeFill(0, {3, 1, 3})), "slot 3 of epoch 0 step 0 twice");
+}
+
+TEST(SenderTest, AskingForTooManySlotsAgainEndsTheSession) {
+  const uint32_t batch = Sender::kMaxFilled + 1;
+  TestSender sender(MakeOpen(), MakePlan({batch}, batch), FakeRecords(0));
+  while (sender.Send(0, false)) {
+  }
+  std::vector<uint32_t> slots(batch - 1);
+  std::iota(slots.begin(), slots.end(), 0);
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, slots)).ok());
+  EXPECT_EQ(sender->OnFill(MakeFill(0, {batch - 1})).code(), Code::kLimitExceeded);
+}
+
+// Endless credit does not make the daemon remember without end.
+TEST(SenderTest, ChunksThatNobodyAcknowledgesAreHeldBack) {
+  TestSender sender(MakeOpen(), MakePlan({10, 1'000'000}, 1), FakeRecords(0));
+  uint64_t sent = 0;
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxUnacknowledged);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 100, {{0, 0, 100}})).ok());
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxUnacknowledged + 100);
+}
+
+TEST(SenderTest, StepsFarAheadOfTheCursorAreHeldBack) {
+  TestSender sender(MakeOpen(), MakePlan({1'000'000}, 1), FakeRecords(0));
+  uint64_t sent = 0;
+  while (sender.Send(0, false)) {
+    ++sent;
+    ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 0, sent}})).ok());
+  }
+  EXPECT_EQ(sent, Sender::kMaxPartsAhead);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 10)).ok());
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxPartsAhead + 10);
 }
 
 TEST(SenderTest, AfterThreeAttemptsTheSlotIsSkippedOnce) {
@@ -333,9 +473,11 @@ TEST(SenderTest, AChunkTakenBackIsGivenOutAgainBeforeItsEpochEnds) {
 TEST(SenderTest, FillForAStepNotSentYetIsAProtocolError) {
   TestSender sender(MakeOpen(1, 26), MakePlan({8}, 1), FakeRecords(10));
   sender.SendAll();
-  ExpectProtocolError(sender->OnFill(MakeFill(5, {0})), "step 5, which was not sent yet");
+  ExpectProtocolError(sender->OnFill(MakeFill(5, {0})),
+                      "step 5, which is not this daemon's or was not sent yet");
   // The next one is planned already.
-  ExpectProtocolError(sender->OnFill(MakeFill(1, {0})), "step 1, which was not sent yet");
+  ExpectProtocolError(sender->OnFill(MakeFill(1, {0})),
+                      "step 1, which is not this daemon's or was not sent yet");
 }
 
 TEST(SenderTest, FillForACompletedStepIsIgnored) {
@@ -473,7 +615,7 @@ TEST(SenderTest, AnEpochDoesNotEndWhileAChunkIsBeingRead) {
   EXPECT_FALSE(sender.Send().has_value());
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_FALSE(sender->finished());
-  sender->Assign(0, &slow->header);
+  sender->Assign(0, &*slow);
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
   EXPECT_TRUE(sender->finished());
 }
@@ -486,7 +628,7 @@ TEST(SenderTest, AnEpochDoesNotEndBetweenAJoinAndTheResending) {
   auto slow = sender.Take();
   sender.Send(1);
   ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
-  sender->Assign(1, &slow->header);
+  sender->Assign(1, &*slow);
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_FALSE(sender->finished());
   EXPECT_TRUE(sender.Send(0).has_value());
@@ -505,7 +647,7 @@ TEST(SenderTest, AnEpochDoesNotEndWhileAnEarlierOneIsSentAgain) {
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
   auto slow = sender.Take();
   ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
-  sender->Assign(1, &slow->header);
+  sender->Assign(1, &*slow);
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_TRUE(sender.Send(0).has_value());
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
@@ -523,7 +665,7 @@ TEST(SenderTest, AnEpochEndNamesItsOwnFlowHoweverFarTheReceiverIs) {
   wire::Grant grant = MakeGrant(0, 2);
   grant.epoch = 1;
   ASSERT_TRUE(sender->OnGrant(grant).ok());
-  sender->Assign(0, &slow->header);
+  sender->Assign(0, &*slow);
   const auto ends = sender.Outbox<wire::EpochEnd>();
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].epoch, 0u);

@@ -249,7 +249,7 @@ class Harness {
     if (reading_.size() < kMaxReading && input_.Below(2) == 0) {
       ChunkJob job;
       const uint64_t resent = sender_->records_resent();
-      if (!sender_->Next(&job)) return;
+      if (sender_->Next(&job) != Sender::NextResult::kChunk) return;
       if (sender_->records_resent() == resent) {
         Require(job.header.flow_begin == flow_);
         Require(job.header.flow_end <= limit_ ||
@@ -269,7 +269,7 @@ class Harness {
       return;
     }
     const std::shared_ptr<Buffer> payload = testing::Read(records_, &job);
-    sender_->Assign(stream, &job.header);
+    sender_->Assign(stream, &job);
     Require(wire::CheckChunk(job.header, job.payload_bytes).ok());
     if (input_.Below(8) != 0) Deliver(0, job.header, payload);
   }

@@ -316,8 +316,9 @@ class Simulation {
   void Plan(Daemon* daemon) {
     ChunkJob job;
     const uint64_t resent = daemon->sender->records_resent();
-    if (!daemon->sender->Next(&job)) {
-      daemon->may_have_more = false;
+    const Sender::NextResult next = daemon->sender->Next(&job);
+    if (next != Sender::NextResult::kChunk) {
+      daemon->may_have_more = next == Sender::NextResult::kBusy;
       return;
     }
     if (daemon->sender->records_resent() > resent) {
@@ -355,7 +356,7 @@ class Simulation {
     do {
       stream = static_cast<uint32_t>(Draw(scenario_.streams));
     } while (!daemon->sender->joined(stream));
-    daemon->sender->Assign(stream, &job.header);
+    daemon->sender->Assign(stream, &job);
     ASSERT_EQ(wire::CheckChunk(job.header, job.payload_bytes), OkStatus());
     Wire& wire = daemon->wires[stream];
     // Into a connection that is dead already, as long as the next Join has not come?
