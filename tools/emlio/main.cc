@@ -178,6 +178,12 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   AddMib(
       sub, "--send-buffer-mb", &options.send_buffer_bytes,
       "Memory for data that are gathered but not yet taken by the kernel, all sessions together");
+  AddMib(sub, "--read-ahead-mb", &options.read_ahead_bytes,
+         "How far ahead of what was sent to read from storage, a session; 0: not at all");
+  AddNamed(
+      sub, "--io", dataset::ParseIoMode, [&command](dataset::IoMode io) { command.io = io; },
+      "How shards are read: mmap, pread, or auto, which is mmap for what fits into memory")
+      ->default_str("auto");
   AddCount(sub, "--gather-threads", &options.gather_threads,
            "Threads that gather records; 0: the number of processors, at most 4")
       ->capture_default_str();

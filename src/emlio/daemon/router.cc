@@ -108,6 +108,7 @@ struct Router::Session {
   std::unique_ptr<LocalRecords> records;
   std::unique_ptr<session::Sender> sender;
   std::vector<Stream> streams;
+  bool let_go = false;  // of what was read
   // Payload bytes submitted and not sent yet; shared with the messages.
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
@@ -134,6 +135,7 @@ Router::Router(std::unique_ptr<transport::Listener> listener,
       run_id_(RandomId()),
       budget_(std::make_shared<SendBudget>(listener_.get())),
       merged_(kMaxMergedBytes, kMaxMergedManifestBytes) {
+  if (options_.read_ahead_bytes > 0) read_ahead_ = std::make_unique<ReadAhead>();
   gather_ = std::make_unique<GatherPool>(options_.gather_threads, options_.max_chunk_bytes,
                                          options_.send_buffer_bytes,
                                          [budget = budget_] { budget->Wake(); });
@@ -443,9 +445,14 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   sender_options.max_chunk_bytes =
       std::clamp(open.max_chunk_bytes, kMinChunkBytes, options_.max_chunk_bytes);
   sender_options.first_chunk_bytes = options_.first_chunk_bytes;
+  sender_options.read_ahead_bytes = options_.read_ahead_bytes;
   session->sender =
       std::make_unique<session::Sender>(open, session->plan, *session->records, sender_options);
   session->streams = std::vector<Stream>(open.streams);
+  // In stored order other sessions may follow closely; single records in random order are not met
+  // again before the epoch is over.
+  session->let_go = dataset.is_larger_than_memory() &&
+                    session->plan->spec().sources[0].shuffle == plan::Shuffle::kFull;
   if (!open.job.empty()) {
     auto& job = jobs_[{open.job, open.loader}];
     job.first = session->plan->hash();
@@ -600,10 +607,12 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   if (best < 0 || !MayGather(*session, active_sessions)) return NextResult::kBlocked;
   auto task = std::make_unique<GatherTask>();
   const NextResult result = session->sender->Next(&task->job);
+  if (read_ahead_ != nullptr) ReadAheadOf(session.get());
   if (result != NextResult::kChunk) return result;
   task->session = session;
   task->stream = static_cast<uint32_t>(best);
   task->dataset = session->records->dataset();
+  task->let_go = session->let_go;
   for (const plan::PlannedRecord& record : task->job.records) {
     task->local_shards.push_back(session->records->local_shard(record.shard));
   }
@@ -612,6 +621,18 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   *session->held += task->job.payload_bytes;
   gather_->Submit(std::move(task));
   return NextResult::kChunk;
+}
+
+void Router::ReadAheadOf(Session* session) {
+  ahead_scratch_.clear();
+  session->sender->TakeReadAhead(&ahead_scratch_);
+  if (ahead_scratch_.empty()) return;
+  std::vector<dataset::RecordId> records;
+  records.reserve(ahead_scratch_.size());
+  for (const plan::PlannedRecord& record : ahead_scratch_) {
+    records.push_back({session->records->local_shard(record.shard), record.record});
+  }
+  read_ahead_->Submit(session->records->dataset(), std::move(records));
 }
 
 void Router::SendDone(std::unique_ptr<GatherTask> task) {

@@ -17,6 +17,7 @@
 #include "emlio/daemon/daemon.h"
 #include "emlio/daemon/gather.h"
 #include "emlio/daemon/merged_manifests.h"
+#include "emlio/daemon/read_ahead.h"
 #include "emlio/dataset/manifest.h"
 #include "emlio/session/sender.h"
 #include "emlio/transport/transport.h"
@@ -90,6 +91,7 @@ class Router {
   bool Schedule();
   session::Sender::NextResult ScheduleOne(const std::shared_ptr<Session>& session,
                                           size_t active_sessions);
+  void ReadAheadOf(Session* session);
   bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
   void FlushOutbox(Session* session);
@@ -117,12 +119,14 @@ class Router {
   // (job, loader) -> plan hash and the number of open sessions that hold it.
   std::map<std::pair<std::string, std::string>, std::pair<Hash128, int>> jobs_;
   uint64_t gathering_bytes_ = 0;  // submitted, not done
+  std::vector<plan::PlannedRecord> ahead_scratch_;
 
   std::atomic<int64_t> stop_deadline_ns_{-1};
   bool all_ended_ = true;
   mutable Mutex stats_mu_;
   DaemonStats stats_ EMLIO_GUARDED_BY(stats_mu_);
-  std::unique_ptr<GatherPool> gather_;  // last: its threads wake us through budget_
+  std::unique_ptr<ReadAhead> read_ahead_;  // null: the options say so
+  std::unique_ptr<GatherPool> gather_;     // last: its threads wake us through budget_
 };
 
 }  // namespace emlio::daemon

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "emlio/base/file.h"
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/dataset/find_shards.h"
 #include "emlio/tfrecord/content.h"
@@ -33,7 +35,7 @@ using tfrecord::ShardIndex;
 
 struct OpenedShard {
   std::string path;
-  std::unique_ptr<MappedFile> file;
+  ShardData data;
   ShardIndex index;
 };
 
@@ -94,12 +96,12 @@ class Opener {
         reporter_(reporter) {}
 
   void Open(const FoundShard& found, Outcome* outcome) const {
-    auto file = MappedFile::Map(found.path);
-    if (!file.ok()) {
-      outcome->status = file.status();
+    auto data = ShardData::Open(found.path, options_.io);
+    if (!data.ok()) {
+      outcome->status = data.status();
       return;
     }
-    const FileIdentity identity = (*file)->identity();
+    const FileIdentity identity = data->identity();
     auto index = LoadIndex(found.path, identity, &outcome->stale);
     uint64_t untold_bytes = identity.size_bytes;
     if (!index.has_value()) {
@@ -110,7 +112,7 @@ class Opener {
       }
       index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
     }
-    outcome->shard = OpenedShard{found.path, *std::move(file), *std::move(index)};
+    outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
     reporter_->Opened(untold_bytes);
   }
 
@@ -249,13 +251,20 @@ void LogOutcomes(const std::vector<Outcome>& outcomes) {
   }
 }
 
-class MappedDataset : public Dataset {
+class LocalDataset : public Dataset {
  public:
-  MappedDataset(std::string name, Manifest manifest, std::vector<OpenedShard> shards)
-      : name_(std::move(name)), manifest_(std::move(manifest)), shards_(std::move(shards)) {}
+  LocalDataset(std::string name, Manifest manifest, std::vector<OpenedShard> shards, IoMode io,
+               bool is_larger_than_memory)
+      : name_(std::move(name)),
+        manifest_(std::move(manifest)),
+        shards_(std::move(shards)),
+        io_(io),
+        is_larger_than_memory_(is_larger_than_memory) {}
 
   const std::string& name() const override { return name_; }
   const Manifest& manifest() const override { return manifest_; }
+  IoMode io() const override { return io_; }
+  bool is_larger_than_memory() const override { return is_larger_than_memory_; }
   const std::string& path(uint32_t shard) const override { return shards_[shard].path; }
 
   RecordLocation Locate(uint32_t shard, uint64_t record) const override {
@@ -269,12 +278,52 @@ class MappedDataset : public Dataset {
     shards_[shard].index.Prefetch(record);
   }
 
+  void ReadAhead(std::span<const RecordId> records) const override {
+    // About 1 MiB at a time, in which neighbours count as one.
+    constexpr size_t kMaxRanges = 64;
+    constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
+    std::array<Range, kMaxRanges> ranges;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (const RecordId& record : records) {
+      const OpenedShard& shard = shards_[record.shard];
+      const auto entry = shard.index.Locate(record.record);
+      if (!entry.has_value()) return;  // Gather reports it
+      const uint64_t size = tfrecord::kHeaderBytes + entry->payload_bytes + tfrecord::kFooterBytes;
+      if (count > 0 && ranges[count - 1].data == &shard.data &&
+          ranges[count - 1].offset + ranges[count - 1].size == entry->offset) {
+        ranges[count - 1].size += size;
+      } else {
+        if (count == kMaxRanges) {
+          ReadMissing({ranges.data(), count});
+          count = 0;
+          bytes = 0;
+        }
+        ranges[count++] = {&shard.data, entry->offset, size};
+      }
+      bytes += size;
+      if (bytes >= kMaxBytes) {
+        ReadMissing({ranges.data(), count});
+        count = 0;
+        bytes = 0;
+      }
+    }
+    ReadMissing({ranges.data(), count});
+  }
+
   Status Gather(std::span<GatherItem> items) const override {
     for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
       const size_t count = std::min(kGatheredTogether, items.size() - at);
       EMLIO_RETURN_IF_ERROR(GatherSome(items.subspan(at, count)));
     }
     return OkStatus();
+  }
+
+  void LetGo(std::span<const GatherItem> items) const override {
+    for (const GatherItem& item : items) {
+      const uint64_t offset = Locate(item.shard, item.record).payload_offset;
+      shards_[item.shard].data.WillNotNeed(offset + item.begin, item.size);
+    }
   }
 
   Status VerifyRecord(uint32_t shard, uint64_t record) const override {
@@ -292,7 +341,7 @@ class MappedDataset : public Dataset {
     const uint64_t offset = location.payload_offset - tfrecord::kHeaderBytes;
     // A cut inside the last page reads as zeros: was the file changed, or is it damaged?
     const auto now = IdentityOf(opened.path);
-    const FileIdentity& then = opened.file->identity();
+    const FileIdentity& then = opened.data.identity();
     if (now.ok() && now->inode == then.inode && now->device == then.device && *now != then) {
       return ShardChanged(fmt::format("{}: the file was changed while it was open",
                                       tfrecord::Place(opened.path, record, offset)));
@@ -301,10 +350,36 @@ class MappedDataset : public Dataset {
   }
 
  private:
+  struct Range {
+    const ShardData* data = nullptr;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+
+  // Asking for what is in memory already costs the system little, but more than gathering a small
+  // record does: a few samples tell how it is with the others. Asking for what has to be read takes
+  // several times as long as asking for it once more.
+  static void ReadMissing(std::span<const Range> ranges) {
+    constexpr size_t kSamples = 4;
+    constexpr std::chrono::nanoseconds kNoise{500};
+    const size_t stride = std::max<size_t>(1, ranges.size() / kSamples);
+    bool must_read = false;
+    for (size_t i = 0; i < ranges.size() && !must_read; i += stride) {
+      const auto first = AskFor(ranges[i]);
+      must_read = first > 2 * AskFor(ranges[i]) + kNoise;
+    }
+    if (!must_read) return;
+    for (const Range& range : ranges) (void)AskFor(range);
+  }
+  static std::chrono::nanoseconds AskFor(const Range& range) {
+    const auto before = std::chrono::steady_clock::now();
+    range.data->WillNeed(range.offset, range.size);
+    return std::chrono::steady_clock::now() - before;
+  }
+
   // Copies of so many records share one guard; the scratch for them lies on the stack.
   static constexpr size_t kGatheredTogether = 64;
   static constexpr size_t kPrefetchDistance = 8;
-  static constexpr size_t kPrefetchBytes = 512;
 
   // REQUIRES: at most kGatheredTogether items.
   Status GatherSome(std::span<GatherItem> items) const {
@@ -314,7 +389,7 @@ class MappedDataset : public Dataset {
     };
     std::array<Framing, kGatheredTogether> framings;
     std::array<ShardIndex::Entry, kGatheredTogether> entries;
-    std::array<CopyRange, 3 * kGatheredTogether> ranges;
+    std::array<ShardData::Piece, 3 * kGatheredTogether> pieces;
     for (size_t i = 0; i < items.size(); ++i) {
       if (i + kPrefetchDistance < items.size()) {
         const GatherItem& later = items[i + kPrefetchDistance];
@@ -336,24 +411,19 @@ class MappedDataset : public Dataset {
                         item.begin, entry->payload_bytes));
       }
       entries[i] = *entry;
-      // Inside the mapping: an index entry lies inside the shard as it was when it was mapped.
-      const uint8_t* header = shard.file->data() + entry->offset;
-      const uint8_t* payload = header + tfrecord::kHeaderBytes;
-      // Random records are cache and TLB misses; the processor finds the rest of a record by
-      // itself.
-      for (size_t line = 0; line < kPrefetchBytes; line += 64) {
-        __builtin_prefetch(payload + item.begin + line);
-      }
-      __builtin_prefetch(payload + entry->payload_bytes);
-      ranges[3 * i] = {header, framings[i].header.data(), tfrecord::kHeaderBytes};
-      ranges[3 * i + 1] = {payload + item.begin, item.to, item.size};
-      ranges[3 * i + 2] = {payload + entry->payload_bytes, framings[i].footer.data(),
+      // Inside the file: an index entry lies inside the shard as it was when it was opened.
+      const uint64_t payload = entry->offset + tfrecord::kHeaderBytes;
+      shard.data.Prefetch(payload + item.begin, item.size + tfrecord::kFooterBytes);
+      pieces[3 * i] = {&shard.data, entry->offset, framings[i].header.data(),
+                       tfrecord::kHeaderBytes};
+      pieces[3 * i + 1] = {&shard.data, payload + item.begin, item.to, item.size};
+      pieces[3 * i + 2] = {&shard.data, payload + entry->payload_bytes, framings[i].footer.data(),
                            tfrecord::kFooterBytes};
     }
-    if (!GuardedCopy({ranges.data(), 3 * items.size()})) {
+    if (!ShardData::Copy({pieces.data(), 3 * items.size()})) {
       // Find out which one it was, for the message.
       size_t lost = 0;
-      while (lost + 1 < items.size() && GuardedCopy({&ranges[3 * lost], 3})) ++lost;
+      while (lost + 1 < items.size() && ShardData::Copy({&pieces[3 * lost], 3})) ++lost;
       return Changed(items[lost], entries[lost], "the file became shorter or cannot be read");
     }
     for (size_t i = 0; i < items.size(); ++i) {
@@ -379,7 +449,15 @@ class MappedDataset : public Dataset {
   const std::string name_;
   const Manifest manifest_;
   const std::vector<OpenedShard> shards_;  // in the order of the manifest
+  const IoMode io_;
+  const bool is_larger_than_memory_;
 };
+
+bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
+  uint64_t bytes = 0;
+  for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
+  return bytes > UsableMemoryBytes() / 2;
+}
 
 Status CheckOptions(const DatasetOptions& options) {
   if (options.name.empty() || options.name.size() > 255 ||
@@ -405,6 +483,12 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
   const std::string context = fmt::format("data set '{}'", options.name);
   auto found = FindShards(options.patterns);
   if (!found.ok()) return found.status().WithContext(context);
+  const bool is_larger_than_memory = IsLargerThanMemory(*found);
+  // Every shard takes a descriptor when it is not mapped.
+  if (options.io == IoMode::kAuto) {
+    options.io = is_larger_than_memory && found->size() < MaxOpenFiles() / 2 ? IoMode::kPread
+                                                                             : IoMode::kMmap;
+  }
   std::vector<Outcome> outcomes = OpenAll(options, *found);
   for (const Outcome& outcome : outcomes) {
     if (!outcome.status.ok()) return outcome.status.WithContext(context);
@@ -426,8 +510,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
     return manifest.status().WithContext(
         fmt::format("{} ({})", context, fmt::join(options.patterns, ", ")));
   }
-  return std::unique_ptr<Dataset>(std::make_unique<MappedDataset>(
-      std::move(options.name), *std::move(manifest), std::move(shards)));
+  return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(
+      std::move(options.name), *std::move(manifest), std::move(shards), options.io,
+      is_larger_than_memory && options.io == IoMode::kPread));
 }
 
 }  // namespace emlio::dataset

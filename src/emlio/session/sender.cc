@@ -84,9 +84,8 @@ void Sender::PassOverOtherShards() {
 }
 
 // Those of a step's slots [begin, end) that this daemon fills, in slot order.
-void Sender::SlotsOf(StepPosition at, uint32_t begin, uint32_t end,
-                     std::vector<Slot>* slots) const {
-  slots->clear();
+void Sender::AppendSlotsOf(StepPosition at, uint32_t begin, uint32_t end,
+                           std::vector<Slot>* slots) const {
   plan::StepShare share = plan_->Share(at.step, open_.rank, open_.world_size);
   // Slots counted from the cursor, for the bitmap of those that are filled already. Every step but
   // an epoch's last has as many as the first.
@@ -107,7 +106,7 @@ void Sender::SlotsOf(StepPosition at, uint32_t begin, uint32_t end,
     const plan::PlannedRecord& record = plan_scratch_[i];
     if (!open_.assigned.empty() && !TestBit(open_.assigned, record.shard)) continue;
     if (some_filled && TestBit(open_.filled, ordinal + begin + i)) continue;
-    slots->push_back({begin + i, record, source_.PayloadBytes(record.shard, record.record)});
+    slots->push_back({at, begin + i, record, source_.PayloadBytes(record.shard, record.record)});
   }
 }
 
@@ -121,36 +120,59 @@ void Sender::BeginStep(StepPosition at) {
   }
 }
 
-// Moves on to the next part of a step that has something to send. kBlocked: the end of all epochs.
-Sender::NextResult Sender::LoadPart() {
+// Plans until enough is planned ahead, or the turn is over.
+void Sender::PlanAhead() {
+  constexpr size_t kMaxSlotsAhead = 65536;
   constexpr uint32_t kCostOfAStep = 4;  // in slots, roughly
-  uint32_t cost = 0;
-  while (next_slot_ == part_slots_.size()) {
-    if (planned_all_) return NextResult::kBlocked;
-    if (cost >= kSlotsATurn) return NextResult::kBusy;
+  if (planned_all_) return;
+  // What was sent makes room, once it is more than what has to be moved.
+  if (next_slot_ >= planned_.size() - next_slot_) {
+    planned_.erase(planned_.begin(), planned_.begin() + next_slot_);
+    read_ahead_from_ -= std::min(read_ahead_from_, next_slot_);
+    next_slot_ = 0;
+  }
+  for (uint32_t cost = 0; cost < kSlotsATurn && !planned_all_;) {
+    if (next_slot_ < planned_.size() &&
+        (planned_flow_ - flow_ >= options_.read_ahead_bytes ||
+         planned_.size() - next_slot_ >= kMaxSlotsAhead || parts_.size() >= kMaxPartsAhead)) {
+      return;
+    }
     if (planned_slots_ == share_.slots) {
       if (at_.step + 1 < plan_->steps_per_epoch()) {
         BeginStep({at_.epoch, at_.step + 1});
       } else {
-        epoch_flow_ends_.push_back(flow_);
+        epoch_flow_ends_.push_back(planned_flow_);
         BeginStep({at_.epoch + 1, 0});
       }
       cost += kCostOfAStep;
       continue;
     }
     const uint32_t begin = planned_slots_;
+    const size_t before = planned_.size();
     planned_slots_ = std::min(share_.slots, begin + kSlotsATurn);
-    SlotsOf(at_, begin, planned_slots_, &part_slots_);
+    AppendSlotsOf(at_, begin, planned_slots_, &planned_);
     cost += planned_slots_ - begin;
-    next_slot_ = 0;
-    piece_offset_ = 0;
-    if (!part_slots_.empty()) {
-      parts_.push_back({at_, begin, flow_});
+    if (planned_.size() > before) {
+      parts_.push_back({at_, begin, planned_flow_});
+      for (size_t i = before; i < planned_.size(); ++i) planned_flow_ += planned_[i].flow_bytes();
     } else if (planned_slots_ == share_.slots) {
       PassOverOtherShards();
     }
   }
-  return NextResult::kChunk;
+}
+
+// kChunk: there is a slot to begin the next chunk with. kBlocked: the end of all epochs.
+Sender::NextResult Sender::Planned() {
+  PlanAhead();
+  if (next_slot_ < planned_.size()) return NextResult::kChunk;
+  return planned_all_ ? NextResult::kBlocked : NextResult::kBusy;
+}
+
+void Sender::TakeReadAhead(std::vector<plan::PlannedRecord>* records) {
+  read_ahead_from_ = std::max(read_ahead_from_, next_slot_);
+  for (; read_ahead_from_ < planned_.size(); ++read_ahead_from_) {
+    records->push_back(planned_[read_ahead_from_].record);
+  }
 }
 
 // Adds a whole record, or the piece of it that begins at range.record_offset.
@@ -190,7 +212,8 @@ void Sender::TakeResend(ChunkJob* job) {
   Resend& next = resend_.front();
   BeginJob(next.range, job);
   job->verify = std::exchange(next.verify, false);  // that reads all of the record: once is enough
-  SlotsOf(next.range.at, next.range.slots_begin, next.range.slots_end, &slot_scratch_);
+  slot_scratch_.clear();
+  AppendSlotsOf(next.range.at, next.range.slots_begin, next.range.slots_end, &slot_scratch_);
   for (const Slot& slot : slot_scratch_) Add(slot, job);
   records_resent_ += job->records.size();
   const uint64_t piece_end = job->header.record_offset + job->payload_bytes;
@@ -209,16 +232,16 @@ Sender::NextResult Sender::Next(ChunkJob* job) {
     TakeResend(job);
     return NextResult::kChunk;
   }
-  const NextResult loaded = LoadPart();
+  const NextResult planned = Planned();
   EndEpochs();
-  if (loaded != NextResult::kChunk) return loaded;
-  const bool is_exempt = at_ <= exempt_;
+  if (planned != NextResult::kChunk) return planned;
+  const Slot& first = planned_[next_slot_];
+  const bool is_exempt = first.at <= exempt_;
   if (!is_exempt && (blocked_flow_end_ > limit_ || parts_.size() > kMaxPartsAhead)) {
     return NextResult::kBlocked;
   }
 
-  const Slot& first = part_slots_[next_slot_];
-  BeginJob({at_, first.slot, first.slot + 1, piece_offset_, flow_}, job);
+  BeginJob({first.at, first.slot, first.slot + 1, piece_offset_, flow_}, job);
   Add(first, job);
   size_t next_slot = next_slot_ + 1;
   uint64_t piece_offset = 0;
@@ -230,8 +253,11 @@ Sender::NextResult Sender::Next(ChunkJob* job) {
       piece_offset = 0;
     }
   } else {
-    for (; next_slot < part_slots_.size(); ++next_slot) {
-      const Slot& slot = part_slots_[next_slot];
+    // Within one part of a step, so that its slots can be found again in one turn.
+    const uint64_t part_end = (first.slot / kSlotsATurn + 1) * uint64_t{kSlotsATurn};
+    for (; next_slot < planned_.size(); ++next_slot) {
+      const Slot& slot = planned_[next_slot];
+      if (slot.at != first.at || slot.slot >= part_end) break;
       if (job->payload_bytes + slot.payload_bytes > chunk_limit_) break;
       Add(slot, job);
       job->range.slots_end = slot.slot + 1;
@@ -246,7 +272,7 @@ Sender::NextResult Sender::Next(ChunkJob* job) {
   next_slot_ = next_slot;
   piece_offset_ = piece_offset;
   chunk_limit_ = std::min(chunk_limit_ * 2, options_.max_chunk_bytes);
-  ++pending_of_epoch_[at_.epoch];
+  ++pending_of_epoch_[job->header.epoch];
   return NextResult::kChunk;
 }
 
@@ -266,6 +292,7 @@ void Sender::Assign(uint32_t stream_number, ChunkJob* job) {
 // one of an earlier epoch, since the receiver takes an EpochEnd to count everything up to there.
 void Sender::EndEpochs() {
   while (!epoch_flow_ends_.empty() &&
+         (next_slot_ == planned_.size() || planned_[next_slot_].at.epoch > next_end_epoch_) &&
          (pending_of_epoch_.empty() || pending_of_epoch_.begin()->first > next_end_epoch_)) {
     wire::EpochEnd end;
     end.open_id = open_.open_id;
@@ -340,16 +367,16 @@ Status Sender::OnFill(const wire::Fill& fill) {
 Status Sender::FillPart(const Part& part, std::span<const uint32_t> wanted,
                         wire::FillReason reason) {
   const uint32_t step_slots = plan_->Share(part.at.step, open_.rank, open_.world_size).slots;
-  SlotsOf(part.at, part.slots_begin, std::min(step_slots, part.slots_begin + kSlotsATurn),
-          &slot_scratch_);
+  slot_scratch_.clear();
+  AppendSlotsOf(part.at, part.slots_begin, std::min(step_slots, part.slots_begin + kSlotsATurn),
+                &slot_scratch_);
   uint64_t flow = part.flow_begin;
   auto slot = slot_scratch_.begin();
   for (uint32_t number : wanted) {
     for (; slot != slot_scratch_.end() && slot->slot < number; ++slot) {
-      flow += slot->payload_bytes + wire::kRecordOverheadBytes;
+      flow += slot->flow_bytes();
     }
-    if (slot == slot_scratch_.end() || slot->slot != number ||
-        flow + slot->payload_bytes + wire::kRecordOverheadBytes > flow_) {
+    if (slot == slot_scratch_.end() || slot->slot != number || flow + slot->flow_bytes() > flow_) {
       return ProtocolError(fmt::format(
           "Fill asks for slot {} of epoch {} step {}, which is not this daemon's or was "
           "not sent yet",
@@ -440,7 +467,7 @@ void Sender::Settle(uint64_t epoch) {
   auto pending = pending_of_epoch_.find(epoch);
   if (--pending->second == 0) pending_of_epoch_.erase(pending);
   // Look ahead, so that the end of an epoch does not wait for credit of the next one.
-  LoadPart();
+  PlanAhead();
   EndEpochs();
 }
 

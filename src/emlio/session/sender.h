@@ -39,6 +39,9 @@ class RecordSource {
 struct SenderOptions {
   uint32_t max_chunk_bytes = wire::kMaxChunkPayloadBytes;
   uint32_t first_chunk_bytes = 256u << 10;  // doubles with every chunk, up to max_chunk_bytes
+  // How far, in flow bytes, to plan beyond the last chunk given out, for TakeReadAhead. It is a
+  // hint: a turn of planning may go a little further, and 65536 records always bound it.
+  uint64_t read_ahead_bytes = 0;
 };
 
 struct StepPosition {
@@ -101,6 +104,9 @@ class Sender {
   // The next chunk that credit allows, those to be sent again first. `job` is overwritten; its
   // vectors keep their capacity.
   NextResult Next(ChunkJob* job);
+  // Appends the records that are planned beyond the last chunk and were not named before, in the
+  // order in which they will be wanted. Whether credit ever reaches that far is open.
+  void TakeReadAhead(std::vector<plan::PlannedRecord>* records);
   // Binds a chunk that has been read to a stream, just before it is sent: gives it its sequence
   // number and remembers it until it is acknowledged. REQUIRES: the stream was joined.
   void Assign(uint32_t stream, ChunkJob* job);
@@ -115,7 +121,9 @@ class Sender {
   uint32_t generation(uint32_t stream) const { return streams_[stream].generation; }
   uint32_t streams() const { return static_cast<uint32_t>(streams_.size()); }
   // Every chunk of every epoch asked for was handed out by Next and bound by Assign.
-  bool finished() const { return planned_all_ && pending_of_epoch_.empty(); }
+  bool finished() const {
+    return planned_all_ && next_slot_ == planned_.size() && pending_of_epoch_.empty();
+  }
   uint64_t epochs_ended() const { return epochs_ended_; }
   uint64_t records_resent() const { return records_resent_; }
   // Control messages to send, in order; empties the outbox.
@@ -123,9 +131,12 @@ class Sender {
 
  private:
   struct Slot {
+    StepPosition at;
     uint32_t slot = 0;
     plan::PlannedRecord record;
     uint64_t payload_bytes = 0;
+
+    uint64_t flow_bytes() const { return payload_bytes + wire::kRecordOverheadBytes; }
   };
   struct Sent {
     uint64_t sequence = 0;
@@ -153,10 +164,11 @@ class Sender {
   };
 
   bool HasShare() const;
-  NextResult LoadPart();
+  void PlanAhead();
+  NextResult Planned();
   void BeginStep(StepPosition at);
   void PassOverOtherShards();
-  void SlotsOf(StepPosition at, uint32_t begin, uint32_t end, std::vector<Slot>* slots) const;
+  void AppendSlotsOf(StepPosition at, uint32_t begin, uint32_t end, std::vector<Slot>* slots) const;
   static void BeginJob(const ChunkRange& range, ChunkJob* job);
   void TakeResend(ChunkJob* job);
   void Add(const Slot& slot, ChunkJob* job) const;
@@ -173,18 +185,24 @@ class Sender {
   const SenderOptions options_;
   const uint64_t end_epoch_;  // first epoch not to be sent; max for endless
 
-  // Planning: where the next fresh chunk begins.
+  // Planning: what comes behind the slots that are planned already.
   StepPosition at_;
   plan::StepShare share_;       // of at_
-  uint32_t planned_slots_ = 0;  // of share_: the part in part_slots_ ends here
+  uint32_t planned_slots_ = 0;  // of share_
+  uint64_t planned_flow_ = 0;
   bool planned_all_ = false;
-  std::vector<Slot> part_slots_;
-  size_t next_slot_ = 0;       // in part_slots_
-  uint64_t piece_offset_ = 0;  // in a record that goes in pieces
+  std::deque<Part> parts_;  // from the exempt step on, in order, those without own slots left out
+  // Flow positions at which next_end_epoch_ and its successors end, as far as they are planned.
+  std::deque<uint64_t> epoch_flow_ends_;
+
+  // Sending: planned_[next_slot_] begins the next fresh chunk.
+  std::vector<Slot> planned_;
+  size_t next_slot_ = 0;
+  size_t read_ahead_from_ = 0;  // in planned_: not named to TakeReadAhead yet
+  uint64_t piece_offset_ = 0;   // in a record that goes in pieces
   uint64_t flow_ = 0;
   uint64_t blocked_flow_end_ = 0;  // the next fresh chunk ends here and lacked credit; 0: not so
   uint32_t chunk_limit_ = 0;
-  std::deque<Part> parts_;  // from the exempt step on, in order, those without own slots left out
 
   // Credit.
   uint64_t limit_ = 0;
@@ -197,8 +215,6 @@ class Sender {
   // Chunks of an epoch that are queued to be sent again, or given out by Next and not bound yet.
   std::map<uint64_t, uint64_t> pending_of_epoch_;
   uint64_t next_end_epoch_ = 0;  // the epoch whose EpochEnd comes next
-  // Flow positions at which next_end_epoch_ and its successors end, as far as they are planned.
-  std::deque<uint64_t> epoch_flow_ends_;
   uint64_t epochs_ended_ = 0;
   uint64_t records_resent_ = 0;
   std::vector<wire::AnyMessage> outbox_;

@@ -672,6 +672,62 @@ TEST(SenderTest, AnEpochEndNamesItsOwnFlowHoweverFarTheReceiverIs) {
   EXPECT_EQ(ends[0].flow_position, 4 * 26u);
 }
 
+TEST(SenderTest, ReadAheadNamesEveryRecordOnceInTheOrderInWhichItIsSent) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  SenderOptions options;
+  options.first_chunk_bytes = options.max_chunk_bytes = 100;
+  options.read_ahead_bytes = 1000;
+  TestSender sender(open, MakePlan({300}, 7, plan::Shuffle::kFull), FakeRecords(10), options);
+  std::vector<plan::PlannedRecord> ahead;
+  std::vector<plan::PlannedRecord> sent;
+  size_t furthest = 0;
+  while (auto job = sender.Send()) {
+    sent.insert(sent.end(), job->records.begin(), job->records.end());
+    sender->TakeReadAhead(&ahead);
+    ASSERT_LE(sent.size(), ahead.size() + 7);  // the first chunk was never ahead
+    furthest = std::max(furthest, ahead.size() - std::min(ahead.size(), sent.size()));
+  }
+  // About 1000 bytes: 39 records of 26, and what a step has beyond.
+  EXPECT_GE(furthest, 30u);
+  EXPECT_LE(furthest, 46u);
+  ASSERT_EQ(sent.size(), 600u);
+  ASSERT_LE(ahead.size(), sent.size());
+  const size_t skipped = sent.size() - ahead.size();
+  EXPECT_LE(skipped, 7u);
+  for (size_t i = 0; i < ahead.size(); ++i) {
+    EXPECT_EQ(ahead[i].record, sent[skipped + i].record) << i;
+  }
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+}
+
+TEST(SenderTest, PlanningAheadChangesNothingThatIsSent) {
+  for (const uint64_t read_ahead_bytes : {uint64_t{1}, uint64_t{500}, uint64_t{1} << 40}) {
+    wire::Open open = MakeOpen();
+    open.epochs = 3;
+    for (const size_t shard : {0, 3}) SetBit(&open.assigned, shard);
+    SenderOptions options;
+    options.first_chunk_bytes = options.max_chunk_bytes = 100;
+    const auto size_of = [](uint32_t, uint64_t record) { return record % 7 == 0 ? 250 : record; };
+    const auto plan = MakePlan({20, 30, 40, 50}, 9, plan::Shuffle::kFull);
+    TestSender without(open, plan, FakeRecords(size_of), options);
+    options.read_ahead_bytes = read_ahead_bytes;
+    TestSender with(open, plan, FakeRecords(size_of), options);
+    while (auto expected = without.Send()) {
+      const auto job = with.Send();
+      ASSERT_TRUE(job.has_value());
+      EXPECT_EQ(job->header.slots, expected->header.slots);
+      EXPECT_EQ(job->header.sizes, expected->header.sizes);
+      EXPECT_EQ(job->header.step, expected->header.step);
+      EXPECT_EQ(job->header.flow_begin, expected->header.flow_begin);
+      EXPECT_EQ(job->header.flow_end, expected->header.flow_end);
+      EXPECT_EQ(with.Outbox<wire::EpochEnd>().size(), without.Outbox<wire::EpochEnd>().size());
+    }
+    EXPECT_FALSE(with.Send().has_value());
+    EXPECT_TRUE(with->finished());
+  }
+}
+
 TEST(SenderTest, EndlessEpochsGoOnAsFarAsCreditReaches) {
   wire::Open open = MakeOpen(1, 100 * 26);
   open.epochs = 0;

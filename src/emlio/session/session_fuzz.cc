@@ -101,6 +101,7 @@ class Harness {
     const wire::Open open = receiver_->MakeOpen(0);
     SenderOptions options;
     options.max_chunk_bytes = 32 + static_cast<uint32_t>(input_.Byte());
+    options.read_ahead_bytes = 4 * input_.Byte();
     options.first_chunk_bytes = 1 + static_cast<uint32_t>(input_.Byte());
     sender_ = std::make_unique<Sender>(open, plan_, records_, options);
     limit_ = open.credit_bytes;

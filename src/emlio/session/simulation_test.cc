@@ -195,6 +195,7 @@ class Simulation {
       SenderOptions options;
       options.first_chunk_bytes = scenario_.first_chunk_bytes;
       options.max_chunk_bytes = scenario_.max_chunk_bytes;
+      options.read_ahead_bytes = Draw(3) * 200;
       daemon.open_id = open.open_id;
       daemon.sender = std::make_unique<Sender>(open, plan_, records_, options);
       daemon.may_have_more = true;
