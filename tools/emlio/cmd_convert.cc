@@ -39,8 +39,8 @@ int RunConversion(Options options, const std::string& json_path, Convert convert
     return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
   }
   if (report.for_people()) {
-    fmt::print("{} shards, {} records, {} in {}, {:.2f} s\n", FormatCount(summary->shards),
-               FormatCount(summary->records),
+    fmt::print("{}, {}, {} in {}, {:.2f} s\n", FormatCount(summary->shards, "shard"),
+               FormatCount(summary->records, "record"),
                FormatBytes(static_cast<double>(summary->payload_bytes)), options.destination,
                seconds);
   }
@@ -59,8 +59,9 @@ int RunConvertImageFolder(const ConvertImageFolderCommand& command) {
                        [](const convert::ImageFolderSummary& summary, const Report& report,
                           nlohmann::ordered_json* json) {
                          if (report.for_people()) {
-                           fmt::print("{} classes, {} other files passed over\n",
-                                      summary.classes.size(), FormatCount(summary.passed_over));
+                           fmt::print("{}, {} passed over\n",
+                                      FormatCount(summary.classes.size(), "class"),
+                                      FormatCount(summary.passed_over, "other file"));
                          }
                          (*json)["passed_over"] = summary.passed_over;
                          (*json)["classes"] = summary.classes;

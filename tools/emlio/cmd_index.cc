@@ -39,8 +39,8 @@ int RunIndex(const IndexCommand& command) {
 
   const dataset::Manifest& manifest = (*opened)->manifest();
   if (report.for_people()) {
-    fmt::print("{} shards, {} records, {}, {:.2f} s\ndigest {}\n",
-               FormatCount(manifest.shards().size()), FormatCount(manifest.records()),
+    fmt::print("{}, {}, {}, {:.2f} s\ndigest {}\n", FormatCount(manifest.shards().size(), "shard"),
+               FormatCount(manifest.records(), "record"),
                FormatBytes(static_cast<double>(manifest.payload_bytes())), seconds,
                ToHex(manifest.digest()));
   }

@@ -67,6 +67,13 @@ std::string FormatCount(uint64_t count) {
   return text;
 }
 
+std::string FormatCount(uint64_t count, std::string_view noun) {
+  std::string text = fmt::format("{} {}", FormatCount(count), noun);
+  if (count == 1) return text;
+  const bool hisses = noun.ends_with("s") || noun.ends_with("x") || noun.ends_with("ch");
+  return text + (hisses ? "es" : "s");
+}
+
 std::string FormatBytes(double bytes) {
   static constexpr std::string_view kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
   size_t unit = 0;

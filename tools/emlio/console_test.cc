@@ -19,6 +19,16 @@ TEST(FormatTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(FormatCount(1281167), "1,281,167");
 }
 
+TEST(FormatTest, OneOfAKindIsNotMany) {
+  EXPECT_EQ(FormatCount(0, "shard"), "0 shards");
+  EXPECT_EQ(FormatCount(1, "bad place"), "1 bad place");
+  EXPECT_EQ(FormatCount(2, "bad place"), "2 bad places");
+  EXPECT_EQ(FormatCount(1, "batch"), "1 batch");
+  EXPECT_EQ(FormatCount(1000, "batch"), "1,000 batches");
+  EXPECT_EQ(FormatCount(3, "class"), "3 classes");
+  EXPECT_EQ(FormatCount(3, "index"), "3 indexes");
+}
+
 TEST(FormatTest, BytesHaveThreeDigitsAndDecimalUnits) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(999), "999 B");

@@ -297,6 +297,62 @@ TEST(ThreadTest, LeavesAsynchronousSignalsToTheProgramsOwnThreads) {
   EXPECT_EQ(sigismember(&inside, SIGSEGV), 0);
 }
 
+// While one exists the system refuses every new thread: no stack is that large.
+class NoThreadsLeft {
+ public:
+  NoThreadsLeft() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, size_t{1} << 46);
+    pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+  }
+  ~NoThreadsLeft() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreadsLeft(const NoThreadsLeft&) = delete;
+  NoThreadsLeft& operator=(const NoThreadsLeft&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(ThreadTest, AThreadThatCannotBeHadIsAnErrorThatSaysWhatToDo) {
+  const NoThreadsLeft none;
+  const auto thread = Thread::Start("worker", [](std::stop_token) {});
+  EXPECT_EQ(thread.status().code(), Code::kIo);
+  EXPECT_NE(thread.status().message().find("thread worker"), std::string::npos);
+  EXPECT_NE(thread.status().message().find("ulimit -u"), std::string::npos);
+  EXPECT_EQ(StartPool("worker", 3, [](int, std::stop_token) {}).status().code(), Code::kIo);
+  EXPECT_EQ(CheckThreadsLeft(1).code(), Code::kIo);
+}
+
+TEST(ThreadTest, APoolNumbersItsThreads) {
+  std::atomic<int> sum = 0;
+  {
+    const auto pool = StartPool("worker", 4, [&](int number, std::stop_token) { sum += number; });
+    ASSERT_TRUE(pool.ok());
+    EXPECT_EQ(pool->size(), 4u);
+  }
+  EXPECT_EQ(sum, 0 + 1 + 2 + 3);
+}
+
+TEST(ThreadTest, CountsThatNoMachineNeedsAreRefused) {
+  EXPECT_TRUE(CheckThreadCount("workers", 0).ok());
+  EXPECT_TRUE(CheckThreadCount("workers", kMaxThreads).ok());
+  for (const int count : {-1, kMaxThreads + 1, 2'000'000'000}) {
+    const Status status = CheckThreadCount("workers", count);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << count;
+    EXPECT_NE(status.message().find("workers"), std::string::npos);
+  }
+}
+
+TEST(ThreadTest, ThreadsThatAreLeftAreLeftAfterTheCheckToo) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(CheckThreadsLeft(4).ok());
+}
+
 // --- Log
 
 TEST(LogTest, LevelDecidesWhatIsWritten) {

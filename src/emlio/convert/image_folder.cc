@@ -68,7 +68,7 @@ class Lister {
     for (uint32_t label = 0; label < listing_.classes.size(); ++label) {
       const std::string& name = listing_.classes[label];
       if (name.find('\n') != std::string::npos) {
-        return InvalidArgument(
+        return Unsupported(
             fmt::format("the name of class folder {} holds a line break: rename it", PathOf(name)));
       }
       const size_t before = listing_.images.size();
@@ -197,10 +197,7 @@ Result<ImageFolderSummary> ImageFolderToShards(const ImageFolderOptions& options
                                       (listing.image_bytes % options.shard_bytes != 0 ? 1 : 0),
                                   1, images.size());
   }
-  if (shards > images.size()) {
-    return InvalidArgument(fmt::format("{} images cannot fill {} shards: use 1 to {} shards",
-                                       images.size(), shards, images.size()));
-  }
+  EMLIO_RETURN_IF_ERROR(CheckShardCount(shards, images.size()));
   if (options.shuffle) Shuffle(options.seed, &images);
 
   const auto fill = [&](uint64_t shard, ShardSink* sink) -> Status {

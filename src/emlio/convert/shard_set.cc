@@ -154,10 +154,12 @@ Result<ShardSetSummary> Conversion::Run(const Progress& total, const ProgressFun
     MutexLock lock(mu_);
     running_workers_ = count;
   }
-  std::vector<Thread> workers;
-  for (uint64_t i = 0; i < count; ++i) {
-    workers.emplace_back(fmt::format("convert-{}", i),
-                         [this](std::stop_token) { Work(stop_.get_token()); });
+  EMLIO_ASSIGN_OR_RETURN(std::vector<Thread> workers,
+                         StartPool("convert", static_cast<int>(count),
+                                   [this](int, std::stop_token) { Work(stop_.get_token()); }));
+  if (workers.size() < count) {
+    MutexLock lock(mu_);
+    running_workers_ -= count - workers.size();
   }
   while (true) {
     {
@@ -202,6 +204,7 @@ Status CheckDestination(const ShardSetOptions& options) {
                     prefix));
   }
   if (options.destination.empty()) return InvalidArgument("no destination folder was given");
+  EMLIO_RETURN_IF_ERROR(CheckThreadCount("threads", options.threads));
   EMLIO_RETURN_IF_ERROR(MakeDirectories(options.destination));
   if (options.overwrite) return OkStatus();
   EMLIO_ASSIGN_OR_RETURN(const auto present, ShardsIn(options.destination));
@@ -214,6 +217,13 @@ Status CheckDestination(const ShardSetOptions& options) {
                     present.size() == 1 ? "" : ", ..."));
   }
   return OkStatus();
+}
+
+Status CheckShardCount(uint64_t shards, uint64_t records) {
+  const uint64_t most = std::min(kMaxShards, records);
+  if (shards >= 1 && shards <= most) return OkStatus();
+  return InvalidArgument(
+      fmt::format("{} records cannot fill {} shards: use 1 to {} shards", records, shards, most));
 }
 
 Result<ShardSetSummary> WriteShardSet(const ShardSetOptions& options, uint64_t shards,

@@ -26,6 +26,9 @@ struct Progress {
 // May be empty.
 using ProgressFunction = std::function<void(const Progress&)>;
 
+// More shards than this are a mistake: opening them would cost more than reading them.
+inline constexpr uint64_t kMaxShards = 1'000'000;
+
 // What every conversion needs to know about its destination.
 struct ShardSetOptions {
   std::string destination;  // folder; made when missing
@@ -34,7 +37,7 @@ struct ShardSetOptions {
   // Replaces the shards that the folder holds already, of whatever prefix. Without it such a folder
   // is refused: two sets in one folder would be read as one data set.
   bool overwrite = false;
-  int threads = 0;       // 0: one per processor
+  int threads = 0;       // 0: one per processor; at most kMaxThreads
   std::stop_token stop;  // once stopped, the conversion soon ends with kCancelled
 };
 
@@ -68,6 +71,9 @@ class ShardSink {
 
 // Makes all records of one shard. Called once a shard, for several shards at a time.
 using FillShard = std::function<Status(uint64_t shard, ShardSink* sink)>;
+
+// kInvalidArgument: no shard, more of them than records, or more than kMaxShards.
+Status CheckShardCount(uint64_t shards, uint64_t records);
 
 // Makes the folder. kInvalidArgument: a prefix that cannot be part of a file name, or, unless
 // options.overwrite, a folder that holds shards already.

@@ -31,10 +31,7 @@ void FillRandom(Random random, std::span<uint8_t> bytes) {
 
 Status Check(const SyntheticOptions& options) {
   if (options.records == 0) return InvalidArgument("a data set needs at least one record");
-  if (options.shards == 0 || options.shards > options.records) {
-    return InvalidArgument(fmt::format("{} records cannot fill {} shards: use 1 to {} shards",
-                                       options.records, options.shards, options.records));
-  }
+  EMLIO_RETURN_IF_ERROR(CheckShardCount(options.shards, options.records));
   const uint64_t least_bytes = options.as_example ? 0 : kIdBytes;
   // An Example is a little larger than its data.
   const uint64_t most_bytes = options.as_example ? kMaxRecordBytes - 1024 : kMaxRecordBytes;

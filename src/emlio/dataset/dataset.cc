@@ -211,12 +211,16 @@ std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<Fo
   };
   const size_t wanted = options.index_threads > 0 ? static_cast<size_t>(options.index_threads)
                                                   : std::thread::hardware_concurrency();
-  std::vector<Thread> helpers;
-  for (size_t i = 1; i < std::min(wanted, found.size()); ++i) {
-    helpers.emplace_back("emlio-index", [&work](std::stop_token) { work(); });
+  const size_t count = std::min(wanted, found.size());
+  Result<std::vector<Thread>> helpers = std::vector<Thread>();
+  if (count > 1) {
+    helpers = StartPool("emlio-index", static_cast<int>(count - 1),
+                        [&work](int, std::stop_token) { work(); });
   }
-  work();
-  for (Thread& helper : helpers) helper.Join();
+  work();  // alone, when there are no helpers to be had
+  if (helpers.ok()) {
+    for (Thread& helper : *helpers) helper.Join();
+  }
   return outcomes;
 }
 
@@ -395,7 +399,7 @@ Status CheckOptions(const DatasetOptions& options) {
     return InvalidArgument(fmt::format("a largest record of {} bytes is not possible: 1 to {}",
                                        options.max_record_bytes, tfrecord::kHighestMaxRecordBytes));
   }
-  return OkStatus();
+  return CheckThreadCount("index_threads", options.index_threads);
 }
 
 }  // namespace

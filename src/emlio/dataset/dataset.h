@@ -43,7 +43,7 @@ struct DatasetOptions {
   bool index_beside = false;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.
   uint64_t max_record_bytes = uint64_t{256} << 20;
-  int index_threads = 0;      // 0: one per processor
+  int index_threads = 0;      // 0: one per processor; at most kMaxThreads
   ProgressCallback progress;  // called while indexes are built; may be empty
 };
 
