@@ -290,9 +290,10 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
 CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
   command.max_record_bytes = dataset::DatasetOptions{}.max_record_bytes;
   CLI::App* sub =
-      app.add_subcommand("index", "Build the indexes of shards that have none or an old one");
+      app.add_subcommand("index", "Check the indexes of shards, and build those that are not good");
   sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--beside");
+  sub->add_flag("--rebuild", command.rebuild, "Build all of them, the good ones too");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",
            kThreadCount)

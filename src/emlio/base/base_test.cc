@@ -151,6 +151,14 @@ TEST(Crc32cTest, AgreesWithTheDefinitionAtAnyLengthAndAlignment) {
   EXPECT_EQ(Crc32c(&bytes[3], 4096), BitwiseCrc32c(&bytes[3], 4096));
 }
 
+TEST(Crc32cTest, OfPiecesIsTheOneOfTheWhole) {
+  const std::string bytes = "123456789";
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    EXPECT_EQ(Crc32c(bytes.data() + cut, bytes.size() - cut, Crc32c(bytes.data(), cut)),
+              0xe3069283u);
+  }
+}
+
 TEST(Crc32cTest, MaskIsTheOneOfTfrecordAndCanBeUndone) {
   // The length field of a TFRecord whose payload is empty: eight zero bytes, then 29 03 98 07.
   EXPECT_EQ(MaskCrc(CrcOf(std::string(8, '\0'))), 0x07980329u);
