@@ -62,6 +62,9 @@ struct ProgressPoint {
   uint64_t items_total = 0;
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
+  // Of those done: what was done before the time began to count.
+  uint64_t items_kept = 0;
+  uint64_t bytes_kept = 0;
 };
 
 // One line, at most `width` columns (0: any): verb, bar, share, items, rate, time left.

@@ -57,6 +57,20 @@ TEST(ProgressTest, FollowsItemsWhereNoByteTotalIsKnown) {
             "pulling  [####------------]  25 %  25/100 records  1.00 KB/s  0:03 left");
 }
 
+TEST(ProgressTest, RateAndTimeLeftDoNotCountWhatWasDoneBefore) {
+  const ProgressPoint half{.items_done = 6,
+                           .items_total = 12,
+                           .bytes_done = 500,
+                           .bytes_total = 1000,
+                           .items_kept = 5,
+                           .bytes_kept = 400};
+  EXPECT_EQ(RenderProgress("converting", "records", half, 10, 0),
+            "converting  [########--------]  50 %  6/12 records  10 B/s  0:50 left");
+  const ProgressPoint kept{.items_done = 6, .items_total = 12, .items_kept = 6};
+  EXPECT_EQ(RenderProgress("converting", "records", kept, 10, 0),
+            "converting  [########--------]  50 %  6/12 records");
+}
+
 TEST(ProgressTest, HasNoBarWhereNothingIsKnownAndKeepsToTheWidth) {
   EXPECT_EQ(RenderProgress("pulling", "records", {.items_done = 7}, 0, 0), "pulling  7 records");
   EXPECT_EQ(RenderProgress("pulling", "records", {.items_done = 7}, 0, 9), "pulling  ");

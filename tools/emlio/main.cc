@@ -318,8 +318,13 @@ CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
 void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
   sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
       ->capture_default_str();
-  sub->add_flag("--overwrite", options.overwrite,
-                "Replace the shards that the folder already holds, once the new ones are complete");
+  auto* overwrite = sub->add_flag(
+      "--overwrite", options.overwrite,
+      "Replace the shards that the folder already holds, once the new ones are complete; drop an "
+      "unfinished conversion with other options");
+  sub->add_flag("--check", options.check,
+                "Write nothing: prove that the shards that are there equal the source")
+      ->excludes(overwrite);
   AddCount(sub, "--jobs", &options.threads, "Shards at a time; 0: the number of processors",
            kThreadCount)
       ->capture_default_str();

@@ -173,6 +173,17 @@ TEST(Hash128Test, KnownVectors) {
   EXPECT_EQ(ToHex(Xxh3("abc", 3)), "06b05ab6733a618578af5f94892f3950");
 }
 
+TEST(Hash128Test, DigitsGiveTheHashBackAndOtherTextsNone) {
+  const std::string digits = "06b05ab6733a618578af5f94892f3950";
+  EXPECT_EQ(Hash128FromHex(digits), Xxh3("abc", 3));
+  EXPECT_FALSE(Hash128FromHex("").has_value());
+  EXPECT_FALSE(Hash128FromHex(digits.substr(1)).has_value());
+  EXPECT_FALSE(Hash128FromHex(digits + "0").has_value());
+  for (const char wrong : {'g', 'A', ' ', '/', ':', '`'}) {
+    EXPECT_FALSE(Hash128FromHex(digits.substr(1) + wrong).has_value()) << wrong;
+  }
+}
+
 TEST(Hash128Test, StreamOfAnyPiecesIsTheHashOfTheWhole) {
   std::string bytes;
   for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 7 + i / 256);

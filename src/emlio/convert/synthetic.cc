@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "emlio/base/endian.h"
@@ -40,7 +42,7 @@ Status Check(const SyntheticOptions& options) {
                                        least_bytes, most_bytes,
                                        options.as_example ? "" : " (each begins with its number)"));
   }
-  return CheckDestination(options);
+  return CheckShardSetOptions(options);
 }
 
 }  // namespace
@@ -48,7 +50,18 @@ Status Check(const SyntheticOptions& options) {
 Result<ShardSetSummary> SyntheticShards(const SyntheticOptions& options,
                                         const ProgressFunction& progress) {
   EMLIO_RETURN_IF_ERROR(Check(options));
-  const auto fill = [&](uint64_t shard, ShardSink* sink) -> Status {
+  constexpr std::string_view kSource = "the options";
+  ShardSet set;
+  set.options = {{"conversion", "synthetic/1"},
+                 {"prefix", options.prefix},
+                 {"shards", std::to_string(options.shards)},
+                 {"records", std::to_string(options.records)},
+                 {"record-bytes", std::to_string(options.record_bytes)},
+                 {"seed", std::to_string(options.seed)},
+                 {"example", options.as_example ? "yes" : "no"}};
+  set.shards = options.shards;
+  set.source = [](uint64_t) { return Hash128{}; };
+  set.fill = [&](uint64_t shard, ShardSink* sink) -> Status {
     std::vector<uint8_t> bytes(options.record_bytes);
     example::ExampleBuilder builder;
     const uint64_t end = FirstRecord(shard + 1, options.shards, options.records);
@@ -58,19 +71,18 @@ Result<ShardSetSummary> SyntheticShards(const SyntheticOptions& options,
         FillRandom(random, bytes);
         builder.SetInt64("id", static_cast<int64_t>(id));
         builder.SetBytes("data", AsText(bytes));
-        EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), bytes.size()));
+        EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), bytes.size(), kSource));
       } else {
         StoreLe(bytes.data(), id);
         FillRandom(random, std::span(bytes).subspan(kIdBytes));
-        EMLIO_RETURN_IF_ERROR(sink->Append(bytes, bytes.size()));
+        EMLIO_RETURN_IF_ERROR(sink->Append(bytes, bytes.size(), kSource));
       }
     }
     return OkStatus();
   };
-  Progress total;
-  total.records_total = options.records;
-  total.bytes_total = options.records * options.record_bytes;
-  return WriteShardSet(options, options.shards, fill, total, progress);
+  set.total.records_total = options.records;
+  set.total.bytes_total = options.records * options.record_bytes;
+  return MakeShardSet(options, set, progress);
 }
 
 }  // namespace emlio::convert

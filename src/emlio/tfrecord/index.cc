@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "emlio/tfrecord/fingerprint.h"
+
 namespace emlio::tfrecord {
 namespace {
 
@@ -64,29 +66,6 @@ class Scanner {
   std::vector<uint8_t> window_;
   uint64_t begin_ = 0;
   size_t valid_bytes_ = 0;
-};
-
-// The fingerprint's input, collected so that the hash is fed in large pieces.
-class Fingerprinter {
- public:
-  void Add(uint64_t payload_bytes, const uint8_t* masked_crc) {
-    if (pending_bytes_ == pending_.size()) Flush();
-    StoreLe<uint64_t>(pending_.data() + pending_bytes_, payload_bytes);
-    std::memcpy(pending_.data() + pending_bytes_ + 8, masked_crc, kFooterBytes);
-    pending_bytes_ += kPairBytes;
-  }
-  Hash128 Digest() {
-    Flush();
-    return hash_.Digest();
-  }
-
- private:
-  static constexpr size_t kPairBytes = 12;
-  void Flush() { hash_.Update(pending_.data(), std::exchange(pending_bytes_, 0)); }
-
-  Xxh3Stream hash_;
-  std::array<uint8_t, 512 * kPairBytes> pending_;
-  size_t pending_bytes_ = 0;
 };
 
 bool SameFile(const FileIdentity& a, const FileIdentity& b) {
