@@ -115,7 +115,7 @@ class SharedLoader {
     return out;
   }
 
-  std::pair<std::string, uint64_t> Locate(uint64_t index) {
+  nb::tuple Locate(uint64_t index) {
     if (index >= records_) {
       throw nb::index_error(
           ("record " + std::to_string(index) + " of a data set of " + std::to_string(records_))
@@ -123,7 +123,7 @@ class SharedLoader {
     }
     return Locked([&](loader::Loader& loader) {
       const plan::PlannedRecord place = loader.plan().Locate(index);
-      return std::pair(loader.manifest().shards()[place.shard].name, place.record);
+      return nb::make_tuple(FileName(loader.manifest().shards()[place.shard].name), place.record);
     });
   }
 

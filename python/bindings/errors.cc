@@ -77,17 +77,21 @@ void BindErrors(nb::module_& m) {
   }
 }
 
+nb::str FileName(std::string_view bytes) {
+  nb::object text = nb::steal(
+      PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::borrow<nb::str>(text);
+}
+
 void Raise(const Status& status) {
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   PyObject* type = g_classes.back();
   for (size_t i = 0; i < kErrorClasses.size(); ++i) {
     if (kErrorClasses[i].code == status.code()) type = g_classes[i];
   }
-  // Messages may hold names of files, which need not be UTF-8.
-  const std::string& message = status.message();
-  nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-      message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-  if (text.is_valid()) PyErr_SetObject(type, text.ptr());
+  // Messages may hold names of files.
+  PyErr_SetObject(type, FileName(status.message()).ptr());
   throw nb::python_error();
 }
 

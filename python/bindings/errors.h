@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string_view>
 #include <utility>
 
 #include "emlio/base/status.h"
@@ -13,6 +14,10 @@ namespace emlio::python {
 // Adds Error and one exception class for every Code but kOk to the module. REQUIRES: called once,
 // before any other function here.
 void BindErrors(nanobind::module_& m);
+
+// The name of a file, or a text that may hold some, as os.fsdecode gives it: file names are bytes
+// and need not be UTF-8, and os.fsencode gives them back.
+nanobind::str FileName(std::string_view bytes);
 
 // Raises `status` as the exception class of its code. REQUIRES: !status.ok(), the GIL is held. An
 // error that Python has raised already (a signal handler during a wait) goes before it.

@@ -301,7 +301,10 @@ class Loader:
         return self._opened().plan_hash
 
     def locate(self, index: int) -> tuple[str, int]:
-        """Shard name and record number in that shard, for an element of `Batch.indices`."""
+        """Shard name and record number in that shard, for an element of `Batch.indices`.
+
+        A name that is not UTF-8 is as `os.fsdecode` gives it: `os.fsencode` gives its bytes.
+        """
         return self._opened().locate(int(index))
 
     def stats(self) -> dict[str, int | float]:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors reach user code with their class, their place and their reason."""
 
+import os
 import pickle
 import re
 from collections.abc import Callable
@@ -94,6 +95,29 @@ def test_a_corrupt_payload_names_its_place(
         rest = [int(number) for batch in loader for number in batch["id"]]
     assert rest == list(range(16, 100))
     assert 15 not in handed_out
+
+
+ODD_NAME = b"caf\xe9 \xd0\xba.tfrecord"  # ISO 8859-1 and UTF-8: the file system does not mind
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_names_that_are_not_utf8_come_through(
+    damaged: Path, serve: Callable[[Path], Daemon], remote: bool
+) -> None:
+    (damaged / "s-0.tfrecord").rename(damaged / os.fsdecode(ODD_NAME))
+    source = serve(damaged).url if remote else damaged
+    with Loader(source, batch_size=4, timeout_s=30) as loader:
+        assert os.fsencode(loader.locate(15)[0]) == ODD_NAME
+        with pytest.raises(emlio.CorruptError) as raised:
+            list(loader)
+        if not remote:
+            assert ODD_NAME in os.fsencode(str(raised.value))
+        assert "record 15" in str(raised.value)
+        assert pickle.loads(pickle.dumps(raised.value)).args == raised.value.args
+        assert loader.stats()["records"] == 12
+    with pytest.raises(emlio.NotFoundError) as missing:
+        Loader(damaged / os.fsdecode(b"\xff*"), batch_size=1)
+    assert os.fsencode(damaged) + b"/\xff*" in os.fsencode(str(missing.value))
 
 
 def test_a_corrupt_length_is_found_at_the_start(damaged: Path) -> None:

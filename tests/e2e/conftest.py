@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real executable, on a free port, with files of the test's own."""
 
+import functools
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import Emlio, make_shards, run_emlio
 from daemon_process import Daemon, Serve, start_daemon
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -21,6 +23,18 @@ def emlio_bin() -> str:
         if candidate and (found := shutil.which(candidate)):
             return found
     pytest.fail("no emlio executable: run scripts/setup, or set EMLIO_BIN")
+
+
+@pytest.fixture
+def emlio(emlio_bin: str, tmp_path: Path) -> Emlio:
+    """Runs the executable to its end, with its own index cache."""
+    return functools.partial(run_emlio, emlio_bin, tmp_path)
+
+
+@pytest.fixture
+def shards(emlio: Emlio, tmp_path: Path) -> Path:
+    """A folder of 3 shards of 100 records of 1000 bytes each."""
+    return make_shards(emlio, tmp_path / "shards")
 
 
 @pytest.fixture

@@ -23,14 +23,16 @@ int RunConversion(Options options, const std::string& json_path, Convert convert
   const InterruptFlag interrupt;
   std::stop_source stop;
   options.stop = stop.get_token();
-  ProgressBar bar("converting", "records");
+  ProgressBar bar(options.check ? "checking" : "converting", "records");
   const int64_t begin_ns = SystemClock().NowNs();
   auto summary = convert(options, [&](const convert::Progress& progress) {
     if (InterruptFlag::IsSet()) stop.request_stop();
     bar.Update({.items_done = progress.records_done,
                 .items_total = progress.records_total,
                 .bytes_done = progress.bytes_done,
-                .bytes_total = progress.bytes_total});
+                .bytes_total = progress.bytes_total,
+                .items_kept = progress.records_kept,
+                .bytes_kept = progress.bytes_kept});
   });
   const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
   bar.Finish();
@@ -39,15 +41,24 @@ int RunConversion(Options options, const std::string& json_path, Convert convert
     return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
   }
   if (report.for_people()) {
-    fmt::print("{} shards, {} records, {} in {}, {:.2f} s\n", FormatCount(summary->shards),
-               FormatCount(summary->records),
+    fmt::print("{}, {}, {} in {}, {:.2f} s{}\n", FormatCount(summary->shards, "shard"),
+               FormatCount(summary->records, "record"),
                FormatBytes(static_cast<double>(summary->payload_bytes)), options.destination,
-               seconds);
+               seconds, options.check ? ": equal to the source" : "");
+    if (summary->kept_shards > 0) {
+      fmt::print("{} kept of an unfinished conversion\n",
+                 FormatCount(summary->kept_shards, "shard"));
+    }
   }
-  nlohmann::ordered_json json = {
-      {"destination", options.destination}, {"shards", summary->shards},
-      {"records", summary->records},        {"payload_bytes", summary->payload_bytes},
-      {"file_bytes", summary->file_bytes},  {"seconds", seconds}};
+  nlohmann::ordered_json json = {{"destination", options.destination},
+                                 {"shards", summary->shards},
+                                 {"records", summary->records},
+                                 {"payload_bytes", summary->payload_bytes},
+                                 {"file_bytes", summary->file_bytes},
+                                 {"seconds", seconds},
+                                 {"kept_shards", summary->kept_shards},
+                                 {"recommended_shards", summary->recommended_shards},
+                                 {"checked", options.check}};
   add(*summary, report, &json);
   return report.Finish(OkStatus(), std::move(json));
 }
@@ -59,8 +70,9 @@ int RunConvertImageFolder(const ConvertImageFolderCommand& command) {
                        [](const convert::ImageFolderSummary& summary, const Report& report,
                           nlohmann::ordered_json* json) {
                          if (report.for_people()) {
-                           fmt::print("{} classes, {} other files passed over\n",
-                                      summary.classes.size(), FormatCount(summary.passed_over));
+                           fmt::print("{}, {} passed over\n",
+                                      FormatCount(summary.classes.size(), "class"),
+                                      FormatCount(summary.passed_over, "other file"));
                          }
                          (*json)["passed_over"] = summary.passed_over;
                          (*json)["classes"] = summary.classes;

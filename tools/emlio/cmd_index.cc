@@ -20,13 +20,17 @@ int RunIndex(const IndexCommand& command) {
   options.patterns = command.patterns;
   options.index_directory = command.index_directory;
   options.index_beside = command.index_beside;
+  options.index_policy =
+      command.rebuild ? dataset::IndexPolicy::kRebuild : dataset::IndexPolicy::kEnsure;
   options.max_record_bytes = command.max_record_bytes;
   options.index_threads = command.jobs;
 
+  uint64_t built = 0;
   const int64_t begin_ns = SystemClock().NowNs();
   auto opened = [&] {
     ProgressBar bar("indexing", "shards");
-    options.progress = [&bar](const dataset::Progress& progress) {
+    options.progress = [&](const dataset::Progress& progress) {
+      built = progress.shards_indexed;
       bar.Update({.items_done = progress.shards_done,
                   .items_total = progress.shards_total,
                   .bytes_done = progress.bytes_done,
@@ -39,10 +43,11 @@ int RunIndex(const IndexCommand& command) {
 
   const dataset::Manifest& manifest = (*opened)->manifest();
   if (report.for_people()) {
-    fmt::print("{} shards, {} records, {}, {:.2f} s\ndigest {}\n",
-               FormatCount(manifest.shards().size()), FormatCount(manifest.records()),
-               FormatBytes(static_cast<double>(manifest.payload_bytes())), seconds,
-               ToHex(manifest.digest()));
+    fmt::print("{}, {}, {}; {} built, {:.2f} s\ndigest {}\n",
+               FormatCount(manifest.shards().size(), "shard"),
+               FormatCount(manifest.records(), "record"),
+               FormatBytes(static_cast<double>(manifest.payload_bytes())),
+               FormatCount(built, "index"), seconds, ToHex(manifest.digest()));
   }
   auto shards = nlohmann::ordered_json::array();
   for (const dataset::ShardInfo& shard : manifest.shards()) {
@@ -56,6 +61,7 @@ int RunIndex(const IndexCommand& command) {
                                     {"records", manifest.records()},
                                     {"payload_bytes", manifest.payload_bytes()},
                                     {"max_record_bytes", manifest.max_record_bytes()},
+                                    {"built", built},
                                     {"digest", ToHex(manifest.digest())},
                                     {"seconds", seconds},
                                     {"shard_list", std::move(shards)}});

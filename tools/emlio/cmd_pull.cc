@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -201,9 +202,9 @@ Status Pull::RunPass(loader::Cursor* at) {
 
 Status Pull::CheckOnceStatus() const {
   if (!command_.check_once || check_.ok()) return OkStatus();
-  return Corrupt(fmt::format(
-      "--check-once: {} records missing, {} repeated, {} not of this rank, in {} passes",
-      check_.missing(), check_.repeated(), check_.unexpected(), check_.passes()));
+  return Corrupt(fmt::format("--check-once: {} missing, {} repeated, {} not of this rank, in {}",
+                             FormatCount(check_.missing(), "record"), check_.repeated(),
+                             check_.unexpected(), FormatCount(check_.passes(), "pass")));
 }
 
 nlohmann::ordered_json Pull::ToJson() const {
@@ -270,8 +271,8 @@ nlohmann::ordered_json Pull::ToJson() const {
 void Pull::Print() const {
   const loader::LoaderStats stats = loader_.stats();
   const auto bytes = static_cast<double>(payload_bytes_);
-  fmt::print("{} records in {} batches, {}, {} epochs\n", FormatCount(records_),
-             FormatCount(batches_), FormatBytes(bytes), passes_.size());
+  fmt::print("{} in {}, {}, {}\n", FormatCount(records_, "record"), FormatCount(batches_, "batch"),
+             FormatBytes(bytes), FormatCount(passes_.size(), "epoch"));
   fmt::print("  {:<22}{:.3f}\n", "seconds", seconds_);
   fmt::print("  {:<22}{:.0f}\n", "records/s", Ratio(static_cast<double>(records_), seconds_));
   fmt::print("  {:<22}{:.1f}\n", "MB/s", Ratio(bytes / kMb, seconds_));
@@ -281,8 +282,19 @@ void Pull::Print() const {
   fmt::print("  {:<22}{}\n", "skipped", stats.skipped_records);
   fmt::print("  {:<22}{}\n", "plan hash", ToHex(loader_.plan().hash()));
   if (command_.check_once && check_.ok()) {
-    fmt::print("  {:<22}each record of {} passes exactly once\n", "checked", check_.passes());
+    fmt::print("  {:<22}each record of {} exactly once\n", "checked",
+               FormatCount(check_.passes(), "pass"));
   }
+}
+
+// A state taken at the end of an epoch names the beginning of the next one, so a step behind the
+// last one is a mistake, and reading other records than those asked for would hide it.
+Status CheckStart(const PullCommand& command, const loader::Loader& loader) {
+  const uint64_t steps = loader.steps_per_epoch();
+  if (command.start.step < steps) return OkStatus();
+  return InvalidArgument(
+      fmt::format("--start {}:{}: the last step of an epoch is {}; the next epoch begins at {}:0",
+                  command.start.epoch, command.start.step, steps - 1, command.start.epoch + 1));
 }
 
 }  // namespace
@@ -290,6 +302,9 @@ void Pull::Print() const {
 int RunPull(const PullCommand& command) {
   const Report report(command.json);
   loader::LoaderOptions options = command.loader;
+  if (command.passes > std::numeric_limits<uint64_t>::max() - command.start.epoch) {
+    return report.Finish(InvalidArgument("--start and --epochs lead beyond the last epoch"), {});
+  }
   options.epochs = command.start.epoch + command.passes;
   for (const std::string& text : command.features) {
     auto feature = ParseFeature(text);
@@ -310,6 +325,10 @@ int RunPull(const PullCommand& command) {
     loader = *std::move(opened);
   }
 
+  if (const Status status = CheckStart(command, *loader); !status.ok()) {
+    return report.Finish(status, {});
+  }
+
   const InterruptFlag interrupt;
   nlohmann::ordered_json json;
   Status status;
@@ -320,7 +339,9 @@ int RunPull(const PullCommand& command) {
     if (report.for_people()) pull.Print();
   }
   const int exit_code = report.Finish(status, std::move(json));
-  return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+  if (InterruptFlag::IsSet()) return kExitSignalled + InterruptFlag::signal_number();
+  // The command line was good until here; that a record lacks a feature, say, is the data's fault.
+  return exit_code == kExitUsage ? kExitFailed : exit_code;
 }
 
 }  // namespace emlio::tool

@@ -14,8 +14,8 @@
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/file.h"
-#include "emlio/base/system_limits.h"
 #include "emlio/base/hash128.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "interrupt.h"
 
@@ -72,11 +72,11 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
   line("drain", fmt::format("{} s", static_cast<double>(command.drain_ms) / 1000));
   for (const auto& data : daemon.datasets()) {
     const dataset::Manifest& manifest = data->manifest();
-    line("data set",
-         fmt::format("{}: {} shards, {} records, {}, {}, digest {}", data->name(),
-                     FormatCount(manifest.shards().size()), FormatCount(manifest.records()),
-                     FormatBytes(static_cast<double>(manifest.payload_bytes())),
-                     dataset::IoModeName(data->io()), ToHex(manifest.digest())));
+    line("data set", fmt::format("{}: {}, {}, {}, {}, digest {}", data->name(),
+                                 FormatCount(manifest.shards().size(), "shard"),
+                                 FormatCount(manifest.records(), "record"),
+                                 FormatBytes(static_cast<double>(manifest.payload_bytes())),
+                                 dataset::IoModeName(data->io()), ToHex(manifest.digest())));
   }
   line("endpoint", daemon.endpoint());
   fmt::print(stderr, "{}", text);
@@ -93,28 +93,34 @@ Status WriteReadyFile(const std::string& path, const std::string& endpoint) {
 // second one ends it.
 int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t drain_ms) {
   Status end;
-  Thread waiter("serve-wait", [&](std::stop_token) {
+  auto waiter = Thread::Start("serve-wait", [&](std::stop_token) {
     end = daemon.Wait();
     signals.Notify();
   });
+  if (!waiter.ok()) return Fail(waiter.status());
   if (signals.Wait() == 0) {  // not asked to
-    waiter.Join();
+    waiter->Join();
     Fail(end.ok() ? InternalError("the daemon stopped by itself") : end);
     return kExitFailed;
   }
-  fmt::print(stderr,
-             "emlio: stopping; {} sessions have {} s to end by themselves, a second signal ends "
-             "them at once\n",
-             daemon.stats().sessions_now, static_cast<double>(drain_ms) / 1000);
+  fmt::print(stderr, "emlio: stopping; {} may go on for {} s, another signal ends them at once\n",
+             FormatCount(daemon.stats().sessions_now, "session"),
+             static_cast<double>(drain_ms) / 1000);
   Status drained;
-  Thread drainer("serve-drain", [&](std::stop_token) { drained = daemon.Shutdown(drain_ms); });
-  // Calling it again with an earlier deadline shortens it.
-  if (signals.Wait() != 0) (void)daemon.Shutdown(0);
-  drainer.Join();
-  waiter.Join();
+  auto drainer =
+      Thread::Start("serve-drain", [&](std::stop_token) { drained = daemon.Shutdown(drain_ms); });
+  if (drainer.ok()) {
+    // Calling it again with an earlier deadline shortens it.
+    if (signals.Wait() != 0) (void)daemon.Shutdown(0);
+    drainer->Join();
+  } else {
+    drained = daemon.Shutdown(drain_ms);
+  }
+  waiter->Join();
   const daemon::DaemonStats stats = daemon.stats();
-  fmt::print(stderr, "emlio: stopped; {} sessions, {} records, {} sent\n",
-             FormatCount(stats.sessions_opened), FormatCount(stats.records_sent),
+  fmt::print(stderr, "emlio: stopped; {}, {}, {} sent\n",
+             FormatCount(stats.sessions_opened, "session"),
+             FormatCount(stats.records_sent, "record"),
              FormatBytes(static_cast<double>(stats.payload_bytes_sent)));
   if (drained.ok()) return kExitOk;
   Fail(drained);

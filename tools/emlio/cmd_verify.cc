@@ -82,7 +82,7 @@ class Verifier {
   }
 
   // Returns when all shards are read, or a signal came.
-  void Run(int threads);
+  Status Run(int threads);
 
   uint64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
@@ -122,15 +122,13 @@ class Verifier {
   std::set<BadPlace> bad_ EMLIO_GUARDED_BY(mu_);
 };
 
-void Verifier::Run(int threads) {
-  {
-    std::vector<Thread> workers;
-    for (int i = 0; i < threads; ++i) {
-      workers.emplace_back(fmt::format("verify-{}", i),
-                           [this](std::stop_token) { VerifyShards(); });
-    }
+Status Verifier::Run(int threads) {
+  auto workers = StartPool("verify", threads, [this](int, std::stop_token) { VerifyShards(); });
+  if (workers.ok()) {
+    for (Thread& worker : *workers) worker.Join();
   }
   bar_.Finish();
+  return workers.status();
 }
 
 void Verifier::VerifyShards() {
@@ -217,20 +215,20 @@ void Print(Verifier& verifier, double seconds) {
     fmt::print("BAD  {}\n", place.status.message());  // begins with the place
   }
   if (verifier.bad_count() > kMaxListedPlaces) {
-    fmt::print("BAD  ... and {} more places\n",
-               FormatCount(verifier.bad_count() - kMaxListedPlaces));
+    fmt::print("BAD  ... and {}\n",
+               FormatCount(verifier.bad_count() - kMaxListedPlaces, "more place"));
   }
   const auto bytes = static_cast<double>(verifier.payload_bytes());
-  fmt::print("{} shards, {} good records, {}, {:.2f} s\n", FormatCount(verifier.shards().size()),
-             FormatCount(verifier.records()), FormatBytes(bytes), seconds);
+  fmt::print("{}, {}, {}, {:.2f} s\n", FormatCount(verifier.shards().size(), "shard"),
+             FormatCount(verifier.records(), "good record"), FormatBytes(bytes), seconds);
 }
 
 Status Verdict(Verifier& verifier, const VerifyCommand& command) {
   if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal; the rest was not read");
   if (verifier.bad_count() > 0) {
-    return Corrupt(fmt::format("{} bad places in {} of {} shards",
-                               FormatCount(verifier.bad_count()), verifier.bad_shards(),
-                               verifier.shards().size()));
+    return Corrupt(fmt::format("{} in {} of {}", FormatCount(verifier.bad_count(), "bad place"),
+                               FormatCount(verifier.bad_shards()),
+                               FormatCount(verifier.shards().size(), "shard")));
   }
   if (verifier.records() == 0) {
     return NotFound(fmt::format("no record in any shard of {}", fmt::join(command.patterns, ", ")));
@@ -251,7 +249,7 @@ int RunVerify(const VerifyCommand& command) {
   const InterruptFlag interrupt;
   const int64_t begin_ns = SystemClock().NowNs();
   Verifier verifier(*std::move(shards), command.max_record_bytes);
-  verifier.Run(threads);
+  if (const Status status = verifier.Run(threads); !status.ok()) return report.Finish(status, {});
   const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
 
   if (report.for_people()) Print(verifier, seconds);

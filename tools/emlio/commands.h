@@ -44,6 +44,7 @@ struct IndexCommand {
   std::vector<std::string> patterns;
   std::string index_directory;
   bool index_beside = false;
+  bool rebuild = false;
   uint64_t max_record_bytes = 0;
   int jobs = 0;
   std::string json;

@@ -67,6 +67,13 @@ std::string FormatCount(uint64_t count) {
   return text;
 }
 
+std::string FormatCount(uint64_t count, std::string_view noun) {
+  std::string text = fmt::format("{} {}", FormatCount(count), noun);
+  if (count == 1) return text;
+  const bool hisses = noun.ends_with("s") || noun.ends_with("x") || noun.ends_with("ch");
+  return text + (hisses ? "es" : "s");
+}
+
 std::string FormatBytes(double bytes) {
   static constexpr std::string_view kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
   size_t unit = 0;
@@ -123,6 +130,7 @@ std::string RenderProgress(std::string_view verb, std::string_view items,
   const bool by_bytes = point.bytes_total > 0;
   const double done = static_cast<double>(by_bytes ? point.bytes_done : point.items_done);
   const double total = static_cast<double>(by_bytes ? point.bytes_total : point.items_total);
+  const double kept = static_cast<double>(by_bytes ? point.bytes_kept : point.items_kept);
   std::string line(verb);
   if (total > 0) {
     const double share = std::min(1.0, done / total);
@@ -133,11 +141,12 @@ std::string RenderProgress(std::string_view verb, std::string_view items,
   line += fmt::format("  {}", FormatCount(point.items_done));
   if (point.items_total > 0) line += fmt::format("/{}", FormatCount(point.items_total));
   line += fmt::format(" {}", items);
-  if (elapsed_s > 0 && point.bytes_done > 0) {
-    line += fmt::format("  {}/s", FormatBytes(static_cast<double>(point.bytes_done) / elapsed_s));
+  if (elapsed_s > 0 && point.bytes_done > point.bytes_kept) {
+    const auto bytes = static_cast<double>(point.bytes_done - point.bytes_kept);
+    line += fmt::format("  {}/s", FormatBytes(bytes / elapsed_s));
   }
-  if (elapsed_s > 0 && done > 0 && done < total) {
-    line += fmt::format("  {} left", FormatDuration((total - done) * elapsed_s / done));
+  if (elapsed_s > 0 && done > kept && done < total) {
+    line += fmt::format("  {} left", FormatDuration((total - done) * elapsed_s / (done - kept)));
   }
   if (width > 0 && line.size() > static_cast<size_t>(width)) line.resize(width);
   return line;

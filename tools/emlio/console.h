@@ -31,6 +31,8 @@ int Fail(const Status& status);
 
 // Thousands separated by commas: "1,281,167".
 std::string FormatCount(uint64_t count);
+// With what is counted, given for one: "1 shard", "3 shards", "2 bad batches".
+std::string FormatCount(uint64_t count, std::string_view noun);
 // Powers of 1000, three significant digits: "146 GB", "512 B".
 std::string FormatBytes(double bytes);
 // "0:07", "12:30", "3:05:00".
@@ -60,6 +62,9 @@ struct ProgressPoint {
   uint64_t items_total = 0;
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
+  // Of those done: what was done before the time began to count.
+  uint64_t items_kept = 0;
+  uint64_t bytes_kept = 0;
 };
 
 // One line, at most `width` columns (0: any): verb, bar, share, items, rate, time left.

@@ -19,6 +19,16 @@ TEST(FormatTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(FormatCount(1281167), "1,281,167");
 }
 
+TEST(FormatTest, OneOfAKindIsNotMany) {
+  EXPECT_EQ(FormatCount(0, "shard"), "0 shards");
+  EXPECT_EQ(FormatCount(1, "bad place"), "1 bad place");
+  EXPECT_EQ(FormatCount(2, "bad place"), "2 bad places");
+  EXPECT_EQ(FormatCount(1, "batch"), "1 batch");
+  EXPECT_EQ(FormatCount(1000, "batch"), "1,000 batches");
+  EXPECT_EQ(FormatCount(3, "class"), "3 classes");
+  EXPECT_EQ(FormatCount(3, "index"), "3 indexes");
+}
+
 TEST(FormatTest, BytesHaveThreeDigitsAndDecimalUnits) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(999), "999 B");
@@ -45,6 +55,20 @@ TEST(ProgressTest, FollowsItemsWhereNoByteTotalIsKnown) {
   const ProgressPoint quarter{.items_done = 25, .items_total = 100, .bytes_done = 1000};
   EXPECT_EQ(RenderProgress("pulling", "records", quarter, 1, 0),
             "pulling  [####------------]  25 %  25/100 records  1.00 KB/s  0:03 left");
+}
+
+TEST(ProgressTest, RateAndTimeLeftDoNotCountWhatWasDoneBefore) {
+  const ProgressPoint half{.items_done = 6,
+                           .items_total = 12,
+                           .bytes_done = 500,
+                           .bytes_total = 1000,
+                           .items_kept = 5,
+                           .bytes_kept = 400};
+  EXPECT_EQ(RenderProgress("converting", "records", half, 10, 0),
+            "converting  [########--------]  50 %  6/12 records  10 B/s  0:50 left");
+  const ProgressPoint kept{.items_done = 6, .items_total = 12, .items_kept = 6};
+  EXPECT_EQ(RenderProgress("converting", "records", kept, 10, 0),
+            "converting  [########--------]  50 %  6/12 records");
 }
 
 TEST(ProgressTest, HasNoBarWhereNothingIsKnownAndKeepsToTheWidth) {

@@ -10,17 +10,40 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 namespace emlio::tool {
 namespace {
 
-std::atomic<int> flagged_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+// One signal may come twice: `timeout` and terminals send it to a process and to its group.
+constexpr int64_t kOneSignalNs = 1'000'000'000;
 
-void SetFlag(int signal_number) { flagged_signal = signal_number; }
+std::atomic<int> flagged_signal{0};
+std::atomic<int64_t> flagged_at_ns{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
+              "used in a signal handler");
+
+// May be called in a signal handler, unlike SystemClock().
+int64_t NowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+void SetFlag(int signal_number) {
+  const int64_t now_ns = NowNs();
+  if (flagged_signal == 0) {
+    flagged_at_ns = now_ns;
+    flagged_signal = signal_number;
+  } else if (signal_number != flagged_signal || now_ns - flagged_at_ns >= kOneSignalNs) {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+  }
+}
 
 // No file descriptor or no memory for one at start-up: nothing sensible can be done without.
 void CheckSystemCall(bool worked, const char* what) {
@@ -35,7 +58,7 @@ InterruptFlag::InterruptFlag() {
   flagged_signal = 0;
   struct sigaction action{};
   action.sa_handler = &SetFlag;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &int_before_);
   sigaction(SIGTERM, &action, &term_before_);
 }
@@ -74,7 +97,12 @@ int SignalWaiter::Wait() {
     }
     signalfd_siginfo info{};
     if ((events[0].revents & POLLIN) != 0 && read(signal_fd_, &info, sizeof info) == sizeof info) {
-      return static_cast<int>(info.ssi_signo);
+      const int signal_number = static_cast<int>(info.ssi_signo);
+      const int64_t now_ns = NowNs();
+      if (signal_number == last_signal_ && now_ns - last_at_ns_ < kOneSignalNs) continue;
+      last_signal_ = signal_number;
+      last_at_ns_ = now_ns;
+      return signal_number;
     }
     if ((events[1].revents & POLLIN) != 0) return 0;
   }

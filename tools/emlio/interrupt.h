@@ -4,11 +4,14 @@
 
 #include <signal.h>
 
+#include <cstdint>
+
 #include "emlio/base/status.h"
 
 // SIGINT and SIGTERM. EMLIO's own threads are born with them blocked (base/thread.h), so they reach
 // the main thread, which alone uses what is here. Before one of these objects exists both keep
-// their default: they end the process.
+// their default: they end the process. A signal that comes again within a second counts once:
+// `timeout`, for one, sends it to the process and to its group.
 namespace emlio::tool {
 
 // While one exists, the first signal only sets a flag, for a loop that can end by itself; the
@@ -46,6 +49,8 @@ class SignalWaiter {
   sigset_t before_;
   int signal_fd_ = -1;
   int notify_fd_ = -1;
+  int last_signal_ = 0;  // handed out last, and when
+  int64_t last_at_ns_ = 0;
 };
 
 }  // namespace emlio::tool

@@ -17,7 +17,9 @@
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/log.h"
+#include "emlio/base/thread.h"
 #include "emlio/dataset/dataset.h"
+#include "emlio/tfrecord/record.h"
 
 namespace emlio::tool {
 namespace {
@@ -44,19 +46,26 @@ bool ParseWhole(std::string_view text, T* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+template <typename T>
+struct Bounds {
+  T lowest = 0;
+  T highest = std::numeric_limits<T>::max();
+};
+constexpr Bounds<int> kThreadCount{.lowest = 0, .highest = kMaxThreads};  // 0: automatic
+
 // A whole number. CLI11's own conversion reads "-1" as the largest unsigned number.
 template <typename T>
 CLI::Option* AddCount(CLI::App* app, const std::string& flag, T* target, const std::string& help,
-                      T minimum = 0) {
+                      Bounds<T> bounds = {}) {
   return app
       ->add_option_function<std::string>(
           flag,
           [=](const std::string& text) {
             T value = 0;
-            if (!ParseWhole(text, &value) || value < minimum) {
+            if (!ParseWhole(text, &value) || value < bounds.lowest || value > bounds.highest) {
               throw CLI::ValidationError(
-                  flag, fmt::format("'{}' is not a whole number from {} to {}", text, minimum,
-                                    std::numeric_limits<T>::max()));
+                  flag, fmt::format("'{}' is not a whole number from {} to {}", text, bounds.lowest,
+                                    bounds.highest));
             }
             *target = value;
           },
@@ -102,6 +111,26 @@ CLI::Option* AddScaled(CLI::App* app, const std::string& flag, T* target, double
 template <typename T>
 CLI::Option* AddMib(CLI::App* app, const std::string& flags, T* target, const std::string& help) {
   return AddScaled(app, flags, target, 1 << 20, "MIB", help);
+}
+// The largest record, in MiB: the same limits for every command.
+CLI::Option* AddMaxRecord(CLI::App* app, uint64_t* target_bytes, const std::string& help) {
+  static constexpr char kFlag[] = "--max-record-mb";
+  constexpr double kMib = 1 << 20;
+  return app
+      ->add_option_function<double>(
+          kFlag,
+          [=](double mib) {
+            const double bytes = mib * kMib;
+            if (!(bytes >= 1 && bytes <= tfrecord::kHighestMaxRecordBytes)) {
+              throw CLI::ValidationError(
+                  kFlag, fmt::format("{} is not a size above 0 and below {}", mib,
+                                     (tfrecord::kHighestMaxRecordBytes + uint64_t{1}) >> 20));
+            }
+            *target_bytes = static_cast<uint64_t>(bytes);
+          },
+          help)
+      ->type_name("MIB")
+      ->default_str(fmt::format("{}", static_cast<double>(*target_bytes) / kMib));
 }
 CLI::Option* AddSeconds(CLI::App* app, const std::string& flags, int64_t* target_ms,
                         const std::string& help) {
@@ -185,11 +214,12 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
       "How shards are read: mmap, pread, or auto, which is mmap for what fits into memory")
       ->default_str("auto");
   AddCount(sub, "--gather-threads", &options.gather_threads,
-           "Threads that gather records; 0: the number of processors, at most 4")
+           "Threads that gather records; 0: the number of processors, at most 4", kThreadCount)
       ->capture_default_str();
-  AddCount(sub, "--io-threads", &options.io_threads, "Network threads");
+  AddCount(sub, "--io-threads", &options.io_threads, "Network threads",
+           {.lowest = 1, .highest = kMaxThreads});
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--index-beside");
-  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Refuse shards with a larger record");
+  AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   sub->add_option("--ready-file", command.ready_file,
                   "Write the endpoint to this file once connections are taken; removed at the end")
       ->type_name("FILE");
@@ -224,7 +254,7 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
       sub, "--tail", &plan::ParseTail, [&](plan::Tail value) { options.tail = value; },
       "Records left over after the last full step: keep (a shorter step) or drop")
       ->default_str("keep");
-  AddCount(sub, "--epochs", &command.passes, "Passes to make", uint64_t{1});
+  AddCount(sub, "--epochs", &command.passes, "Passes to make", {.lowest = 1});
   AddCount(sub, "--rank", &options.rank, "Which rank to be");
   AddCount(sub, "--world-size", &options.world_size, "Of how many");
   sub->add_option("--job", options.job,
@@ -240,9 +270,9 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
       ->type_name("NAME=SPEC");
   AddSeconds(sub, "--timeout-s", &options.timeout_ms,
              "For connecting, and for waiting without any progress");
-  AddMib(sub, "--max-record-mb", &options.max_record_bytes, "Refuse a larger record");
+  AddMaxRecord(sub, &options.max_record_bytes, "Refuse a larger record");
   AddCount(sub, "--workers", &options.worker_threads,
-           "Threads that check and parse; 0: the number of processors, at most 4")
+           "Threads that check and parse; 0: the number of processors, at most 4", kThreadCount)
       ->capture_default_str();
   sub->add_option("--index-dir", options.index_directory,
                   "For local sources: where indexes are kept")
@@ -266,11 +296,13 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
 CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
   command.max_record_bytes = dataset::DatasetOptions{}.max_record_bytes;
   CLI::App* sub =
-      app.add_subcommand("index", "Build the indexes of shards that have none or an old one");
+      app.add_subcommand("index", "Check the indexes of shards, and build those that are not good");
   sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--beside");
-  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Refuse shards with a larger record");
-  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors")
+  sub->add_flag("--rebuild", command.rebuild, "Build all of them, the good ones too");
+  AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
+  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",
+           kThreadCount)
       ->capture_default_str();
   AddJson(sub, &command.json);
   return sub;
@@ -281,9 +313,10 @@ CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
   CLI::App* sub = app.add_subcommand(
       "verify", "Read every byte of the shards and report every place where a checksum fails");
   sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
-  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors")
+  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",
+           kThreadCount)
       ->capture_default_str();
-  AddMib(sub, "--max-record-mb", &command.max_record_bytes, "Larger records count as bad");
+  AddMaxRecord(sub, &command.max_record_bytes, "Larger records count as bad");
   AddJson(sub, &command.json);
   return sub;
 }
@@ -291,9 +324,15 @@ CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
 void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
   sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
       ->capture_default_str();
-  sub->add_flag("--overwrite", options.overwrite,
-                "Replace the shards that the folder already holds, once the new ones are complete");
-  AddCount(sub, "--jobs", &options.threads, "Shards at a time; 0: the number of processors")
+  auto* overwrite = sub->add_flag(
+      "--overwrite", options.overwrite,
+      "Replace the shards that the folder already holds, once the new ones are complete; drop an "
+      "unfinished conversion with other options");
+  sub->add_flag("--check", options.check,
+                "Write nothing: prove that the shards that are there equal the source")
+      ->excludes(overwrite);
+  AddCount(sub, "--jobs", &options.threads, "Shards at a time; 0: the number of processors",
+           kThreadCount)
       ->capture_default_str();
 }
 

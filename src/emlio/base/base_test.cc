@@ -151,6 +151,14 @@ TEST(Crc32cTest, AgreesWithTheDefinitionAtAnyLengthAndAlignment) {
   EXPECT_EQ(Crc32c(&bytes[3], 4096), BitwiseCrc32c(&bytes[3], 4096));
 }
 
+TEST(Crc32cTest, OfPiecesIsTheOneOfTheWhole) {
+  const std::string bytes = "123456789";
+  for (size_t cut = 0; cut <= bytes.size(); ++cut) {
+    EXPECT_EQ(Crc32c(bytes.data() + cut, bytes.size() - cut, Crc32c(bytes.data(), cut)),
+              0xe3069283u);
+  }
+}
+
 TEST(Crc32cTest, MaskIsTheOneOfTfrecordAndCanBeUndone) {
   // The length field of a TFRecord whose payload is empty: eight zero bytes, then 29 03 98 07.
   EXPECT_EQ(MaskCrc(CrcOf(std::string(8, '\0'))), 0x07980329u);
@@ -163,6 +171,17 @@ TEST(Crc32cTest, MaskIsTheOneOfTfrecordAndCanBeUndone) {
 TEST(Hash128Test, KnownVectors) {
   EXPECT_EQ(ToHex(Xxh3(nullptr, 0)), "99aa06d3014798d86001c324468d497f");
   EXPECT_EQ(ToHex(Xxh3("abc", 3)), "06b05ab6733a618578af5f94892f3950");
+}
+
+TEST(Hash128Test, DigitsGiveTheHashBackAndOtherTextsNone) {
+  const std::string digits = "06b05ab6733a618578af5f94892f3950";
+  EXPECT_EQ(Hash128FromHex(digits), Xxh3("abc", 3));
+  EXPECT_FALSE(Hash128FromHex("").has_value());
+  EXPECT_FALSE(Hash128FromHex(digits.substr(1)).has_value());
+  EXPECT_FALSE(Hash128FromHex(digits + "0").has_value());
+  for (const char wrong : {'g', 'A', ' ', '/', ':', '`'}) {
+    EXPECT_FALSE(Hash128FromHex(digits.substr(1) + wrong).has_value()) << wrong;
+  }
 }
 
 TEST(Hash128Test, StreamOfAnyPiecesIsTheHashOfTheWhole) {
@@ -295,6 +314,62 @@ TEST(ThreadTest, LeavesAsynchronousSignalsToTheProgramsOwnThreads) {
   }
   EXPECT_EQ(sigismember(&inside, SIGBUS), 0);
   EXPECT_EQ(sigismember(&inside, SIGSEGV), 0);
+}
+
+// While one exists the system refuses every new thread: no stack is that large.
+class NoThreadsLeft {
+ public:
+  NoThreadsLeft() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, size_t{1} << 46);
+    pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+  }
+  ~NoThreadsLeft() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreadsLeft(const NoThreadsLeft&) = delete;
+  NoThreadsLeft& operator=(const NoThreadsLeft&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(ThreadTest, AThreadThatCannotBeHadIsAnErrorThatSaysWhatToDo) {
+  const NoThreadsLeft none;
+  const auto thread = Thread::Start("worker", [](std::stop_token) {});
+  EXPECT_EQ(thread.status().code(), Code::kIo);
+  EXPECT_NE(thread.status().message().find("thread worker"), std::string::npos);
+  EXPECT_NE(thread.status().message().find("ulimit -u"), std::string::npos);
+  EXPECT_EQ(StartPool("worker", 3, [](int, std::stop_token) {}).status().code(), Code::kIo);
+  EXPECT_EQ(CheckThreadsLeft(1).code(), Code::kIo);
+}
+
+TEST(ThreadTest, APoolNumbersItsThreads) {
+  std::atomic<int> sum = 0;
+  {
+    const auto pool = StartPool("worker", 4, [&](int number, std::stop_token) { sum += number; });
+    ASSERT_TRUE(pool.ok());
+    EXPECT_EQ(pool->size(), 4u);
+  }
+  EXPECT_EQ(sum, 0 + 1 + 2 + 3);
+}
+
+TEST(ThreadTest, CountsThatNoMachineNeedsAreRefused) {
+  EXPECT_TRUE(CheckThreadCount("workers", 0).ok());
+  EXPECT_TRUE(CheckThreadCount("workers", kMaxThreads).ok());
+  for (const int count : {-1, kMaxThreads + 1, 2'000'000'000}) {
+    const Status status = CheckThreadCount("workers", count);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << count;
+    EXPECT_NE(status.message().find("workers"), std::string::npos);
+  }
+}
+
+TEST(ThreadTest, ThreadsThatAreLeftAreLeftAfterTheCheckToo) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(CheckThreadsLeft(4).ok());
 }
 
 // --- Log

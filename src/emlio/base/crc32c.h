@@ -8,8 +8,9 @@
 namespace emlio {
 
 // CRC-32C (Castagnoli, reflected, as in RFC 3720 appendix B.4) of `size` bytes; "123456789" gives
-// 0xE3069283. Uses the processor's CRC instructions (ISA-L). Thread-safe.
-uint32_t Crc32c(const void* data, size_t size);
+// 0xE3069283. With `before`, the checksum of the bytes in front of these, of both together. Uses
+// the processor's CRC instructions (ISA-L). Thread-safe.
+uint32_t Crc32c(const void* data, size_t size, uint32_t before = 0);
 
 // TFRecord stores checksums masked, so that a checksum over data that hold checksums stays sound.
 // https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details

@@ -4,14 +4,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -55,6 +58,18 @@ Result<int> OpenRegular(const std::string& path, struct stat* info) {
     return InvalidArgument(fmt::format("{} is not a regular file", path));
   }
   return fd.Take();
+}
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, fmt::format("cannot write {}", path));
+    }
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return OkStatus();
 }
 
 class PosixFile : public RandomAccessFile {
@@ -183,6 +198,64 @@ Status MakeDirectories(const std::string& path) {
   return OkStatus();
 }
 
+Result<std::vector<std::string>> NamesInDirectory(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(path, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error) return ErrnoStatus(error.value(), fmt::format("cannot list directory {}", path));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Status MoveFile(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) == 0) return OkStatus();
+  return ErrnoStatus(errno, fmt::format("cannot rename {} to {}", from, to));
+}
+
+Status RemoveFile(const std::string& path) {
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return OkStatus();
+  return ErrnoStatus(errno, fmt::format("cannot remove {}", path));
+}
+
+Status SyncDirectory(const std::string& path) {
+  const FdCloser fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, fmt::format("cannot open directory {}", path));
+  // Some network file systems cannot do it, and need not.
+  if (fsync(fd.get()) != 0 && errno != EINVAL) {
+    return ErrnoStatus(errno, fmt::format("cannot sync directory {}", path));
+  }
+  return OkStatus();
+}
+
+Result<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus(errno, fmt::format("cannot open {}", path));
+  return std::unique_ptr<AppendFile>(new AppendFile(path, fd));
+}
+
+AppendFile::~AppendFile() { close(fd_); }
+
+Status AppendFile::Append(std::string_view piece) {
+  EMLIO_RETURN_IF_ERROR(WriteAll(fd_, piece, path_));
+  if (fdatasync(fd_) != 0) return ErrnoStatus(errno, fmt::format("cannot sync {}", path_));
+  return OkStatus();
+}
+
+Result<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const std::string& path) {
+  FdCloser fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoStatus(errno, fmt::format("cannot open directory {}", path));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return PermissionDenied(fmt::format("another process is at work in {}", path));
+  }
+  return std::unique_ptr<DirectoryLock>(new DirectoryLock(fd.Take()));
+}
+
+DirectoryLock::~DirectoryLock() { close(fd_); }
+
 Result<std::unique_ptr<MappedFile>> MappedFile::Map(const std::string& path) {
   struct stat info;
   EMLIO_ASSIGN_OR_RETURN(const int raw_fd, OpenRegular(path, &info));
@@ -249,15 +322,8 @@ Status AtomicFile::Flush() {
 }
 
 Status AtomicFile::WritePending() {
-  size_t done = 0;
-  while (done < pending_.size()) {
-    const ssize_t n = write(fd_, pending_.data() + done, pending_.size() - done);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return ErrnoStatus(errno, fmt::format("cannot write {}", temporary_path_));
-    }
-    done += static_cast<size_t>(n);
-  }
+  EMLIO_RETURN_IF_ERROR(WriteAll(
+      fd_, {reinterpret_cast<const char*>(pending_.data()), pending_.size()}, temporary_path_));
   pending_.clear();
   return OkStatus();
 }

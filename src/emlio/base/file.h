@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "emlio/base/status.h"
@@ -108,6 +109,40 @@ class AtomicFile {
   Status failure_;  // of the first write that failed
 };
 
+// A file that grows by whole pieces. One thread at a time.
+class AppendFile {
+ public:
+  // Made when missing.
+  static Result<std::unique_ptr<AppendFile>> Open(const std::string& path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // On disk when it returns. After an error a part of the piece may be in the file.
+  Status Append(std::string_view piece);
+
+ private:
+  AppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  const std::string path_;
+  const int fd_;
+};
+
+// Keeps out every other process that locks the same directory, until it is destroyed or the
+// process ends, however it ends.
+class DirectoryLock {
+ public:
+  // kPermissionDenied when another one holds it. Where the file system knows no locks this keeps
+  // nobody out.
+  static Result<std::unique_ptr<DirectoryLock>> Take(const std::string& path);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
 // Opens a regular file for reading, never for writing.
 Result<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path);
 Result<FileIdentity> IdentityOf(const std::string& path);
@@ -115,5 +150,13 @@ Result<FileIdentity> IdentityOf(const std::string& path);
 Result<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 // Makes the directory and its parents.
 Status MakeDirectories(const std::string& path);
+// The names of what lies in a directory, sorted bytewise, without "." and "..".
+Result<std::vector<std::string>> NamesInDirectory(const std::string& path);
+// Gives a file another name on the same file system; what had that name is replaced.
+Status MoveFile(const std::string& from, const std::string& to);
+// A file that is gone already is no error.
+Status RemoveFile(const std::string& path);
+// Puts the names of a directory's files on disk.
+Status SyncDirectory(const std::string& path);
 
 }  // namespace emlio

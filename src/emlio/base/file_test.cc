@@ -259,6 +259,48 @@ TEST_F(FileTest, AtomicFileIsNotCommittedAfterAFailedWriteEvenWhenRoomComesBack)
 
 // --- MappedFile and GuardedCopy
 
+// --- Appending, locks, names
+
+TEST_F(FileTest, AppendFileGoesOnWhereItEnded) {
+  for (const char* piece : {"one\n", "two\n"}) {
+    const auto file = AppendFile::Open(PathOf("log"));
+    ASSERT_TRUE(file.ok()) << file.status().ToString();
+    ASSERT_TRUE((*file)->Append(piece).ok());
+    ASSERT_TRUE((*file)->Append("-\n").ok());
+  }
+  EXPECT_EQ(Read(PathOf("log")), "one\n-\ntwo\n-\n");
+  EXPECT_EQ(AppendFile::Open(PathOf("no/log")).status().code(), Code::kNotFound);
+}
+
+TEST_F(FileTest, ALockKeepsOthersOutUntilItIsGone) {
+  auto lock = DirectoryLock::Take(directory_);
+  ASSERT_TRUE(lock.ok()) << lock.status().ToString();
+  const auto second = DirectoryLock::Take(directory_);
+  EXPECT_EQ(second.status().code(), Code::kPermissionDenied);
+  EXPECT_NE(second.status().message().find(directory_), std::string::npos);
+  lock = NotFound("let go");
+  EXPECT_TRUE(DirectoryLock::Take(directory_).ok());
+  EXPECT_EQ(DirectoryLock::Take(PathOf("missing")).status().code(), Code::kNotFound);
+}
+
+TEST_F(FileTest, NamesAreListedMovedAndRemoved) {
+  Write("b", "B");
+  Write(".a", "A");
+  std::filesystem::create_directory(PathOf("c"));
+  EXPECT_EQ(*NamesInDirectory(directory_), (std::vector<std::string>{".a", "b", "c"}));
+  EXPECT_EQ(NamesInDirectory(PathOf("missing")).status().code(), Code::kNotFound);
+  ASSERT_TRUE(MoveFile(PathOf("b"), PathOf(".a")).ok());
+  EXPECT_EQ(Read(PathOf(".a")), "B");
+  EXPECT_EQ(MoveFile(PathOf("b"), PathOf("x")).code(), Code::kNotFound);
+  EXPECT_TRUE(RemoveFile(PathOf(".a")).ok());
+  EXPECT_TRUE(RemoveFile(PathOf(".a")).ok()) << "gone already";
+  EXPECT_FALSE(RemoveFile(PathOf("c")).ok());
+  EXPECT_TRUE(SyncDirectory(directory_).ok());
+  EXPECT_EQ(SyncDirectory(PathOf("missing")).code(), Code::kNotFound);
+}
+
+// --- Mapping
+
 TEST_F(FileTest, MappingShowsTheContentsAndOutlivesThePath) {
   const std::string path = Write("a", "0123456789");
   const auto file = MappedFile::Map(path);

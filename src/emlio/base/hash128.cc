@@ -34,6 +34,19 @@ std::string ToHex(const Hash128& hash) {
   return text;
 }
 
+std::optional<Hash128> Hash128FromHex(std::string_view digits) {
+  Hash128 hash;
+  if (digits.size() != 2 * hash.size()) return std::nullopt;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const char c = digits[i];
+    const bool is_decimal = c >= '0' && c <= '9';
+    if (!is_decimal && !(c >= 'a' && c <= 'f')) return std::nullopt;
+    const int value = is_decimal ? c - '0' : c - 'a' + 10;
+    hash[i / 2] = static_cast<uint8_t>(i % 2 == 0 ? value << 4 : hash[i / 2] | value);
+  }
+  return hash;
+}
+
 struct Xxh3Stream::Impl {
   XXH3_state_t* state = XXH3_createState();
   ~Impl() { XXH3_freeState(state); }

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace emlio {
 
@@ -18,6 +20,8 @@ using Hash128 = std::array<uint8_t, 16>;
 Hash128 Xxh3(const void* data, size_t size);
 // 32 lower-case hexadecimal digits.
 std::string ToHex(const Hash128& hash);
+// The hash with such digits; nullopt for any other text.
+std::optional<Hash128> Hash128FromHex(std::string_view digits);
 
 // The same hash over bytes that come in pieces. Not thread-safe.
 class Xxh3Stream {

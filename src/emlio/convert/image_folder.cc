@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "emlio/base/file.h"
+#include "emlio/base/hash128.h"
 #include "emlio/convert/as_bytes.h"
 #include "emlio/convert/image_format.h"
 #include "emlio/convert/random.h"
@@ -30,6 +32,7 @@ constexpr char kLabelsName[] = "labels.txt";
 struct Image {
   uint32_t label = 0;
   uint64_t bytes = 0;
+  int64_t mtime_ns = 0;
   std::string path;  // below the source folder
 };
 
@@ -68,7 +71,7 @@ class Lister {
     for (uint32_t label = 0; label < listing_.classes.size(); ++label) {
       const std::string& name = listing_.classes[label];
       if (name.find('\n') != std::string::npos) {
-        return InvalidArgument(
+        return Unsupported(
             fmt::format("the name of class folder {} holds a line break: rename it", PathOf(name)));
       }
       const size_t before = listing_.images.size();
@@ -98,15 +101,8 @@ class Lister {
   }
 
   static Result<std::vector<std::string>> NamesIn(const std::string& path) {
-    std::vector<std::string> names;
-    std::error_code error;
-    fs::directory_iterator entry(path, error);
-    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-      std::string name = entry->path().filename().string();
-      if (!IsHidden(name)) names.push_back(std::move(name));
-    }
-    if (error) return ErrnoStatus(error.value(), fmt::format("cannot list {}", path));
-    std::sort(names.begin(), names.end());
+    EMLIO_ASSIGN_OR_RETURN(std::vector<std::string> names, NamesInDirectory(path));
+    std::erase_if(names, &IsHidden);
     return names;
   }
 
@@ -134,7 +130,7 @@ class Lister {
 
   Status Add(std::string relative, uint32_t label) {
     EMLIO_ASSIGN_OR_RETURN(const FileIdentity file, IdentityOf(PathOf(relative)));
-    listing_.images.push_back({label, file.size_bytes, std::move(relative)});
+    listing_.images.push_back({label, file.size_bytes, file.mtime_ns, std::move(relative)});
     listing_.image_bytes += file.size_bytes;
     if (listing_.images.size() % 1024 == 0) {
       if (options_.stop.stop_requested()) return Cancelled("the conversion was interrupted");
@@ -171,14 +167,28 @@ void Shuffle(uint64_t seed, std::vector<Image>* images) {
     std::swap((*images)[i - 1], (*images)[random.Next() % i]);
 }
 
-Status WriteLabels(const ImageFolderOptions& options, const std::vector<std::string>& classes) {
-  EMLIO_ASSIGN_OR_RETURN(
-      auto file, AtomicFile::Create((fs::path(options.destination) / kLabelsName).string()));
-  for (const std::string& name : classes) {
-    EMLIO_RETURN_IF_ERROR(file->Append(name.data(), name.size()));
-    EMLIO_RETURN_IF_ERROR(file->Append("\n", 1));
+std::string Labels(const std::vector<std::string>& classes) {
+  std::string text;
+  for (const std::string& name : classes) text += name + "\n";
+  return text;
+}
+
+// What the records of some images are made of.
+Hash128 SourceOf(std::span<const Image> images, const std::vector<std::string>& classes) {
+  Xxh3Stream hash;
+  const auto add = [&](const auto& value) { hash.Update(&value, sizeof(value)); };
+  const auto add_text = [&](const std::string& text) {
+    add(text.size());
+    hash.Update(text.data(), text.size());
+  };
+  for (const Image& image : images) {
+    add_text(image.path);
+    add_text(classes[image.label]);
+    add(image.label);
+    add(image.bytes);
+    add(image.mtime_ns);
   }
-  return file->Commit();
+  return hash.Digest();
 }
 
 }  // namespace
@@ -188,8 +198,8 @@ Result<ImageFolderSummary> ImageFolderToShards(const ImageFolderOptions& options
   if (options.shards == 0 && options.shard_bytes == 0) {
     return InvalidArgument("shards of 0 bytes: give a number of shards, or a size above 0");
   }
+  EMLIO_RETURN_IF_ERROR(CheckShardSetOptions(options));
   EMLIO_ASSIGN_OR_RETURN(Listing listing, Lister(options, progress).List());
-  EMLIO_RETURN_IF_ERROR(CheckDestination(options));
   std::vector<Image>& images = listing.images;
   uint64_t shards = options.shards;
   if (shards == 0) {
@@ -197,17 +207,25 @@ Result<ImageFolderSummary> ImageFolderToShards(const ImageFolderOptions& options
                                       (listing.image_bytes % options.shard_bytes != 0 ? 1 : 0),
                                   1, images.size());
   }
-  if (shards > images.size()) {
-    return InvalidArgument(fmt::format("{} images cannot fill {} shards: use 1 to {} shards",
-                                       images.size(), shards, images.size()));
-  }
+  EMLIO_RETURN_IF_ERROR(CheckShardCount(shards, images.size()));
   if (options.shuffle) Shuffle(options.seed, &images);
 
-  const auto fill = [&](uint64_t shard, ShardSink* sink) -> Status {
+  ShardSet set;
+  set.options = {{"conversion", "imagefolder/1"},
+                 {"prefix", options.prefix},
+                 {"shards", std::to_string(shards)},
+                 {"shuffle", options.shuffle ? "yes" : "no"},
+                 {"seed", std::to_string(options.seed)}};
+  set.shards = shards;
+  const auto images_of = [&](uint64_t shard) {
+    const uint64_t begin = FirstRecord(shard, shards, images.size());
+    return std::span<const Image>(images).subspan(
+        begin, FirstRecord(shard + 1, shards, images.size()) - begin);
+  };
+  set.source = [&](uint64_t shard) { return SourceOf(images_of(shard), listing.classes); };
+  set.fill = [&](uint64_t shard, ShardSink* sink) -> Status {
     example::ExampleBuilder builder;
-    const uint64_t end = FirstRecord(shard + 1, shards, images.size());
-    for (uint64_t i = FirstRecord(shard, shards, images.size()); i < end; ++i) {
-      const Image& image = images[i];
+    for (const Image& image : images_of(shard)) {
       const std::string path = (fs::path(options.source) / image.path).string();
       EMLIO_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path, kMaxImageBytes));
       const std::string_view format = ImageFormat(content);
@@ -217,15 +235,15 @@ Result<ImageFolderSummary> ImageFolderToShards(const ImageFolderOptions& options
       builder.SetBytes("image/filename", image.path);
       builder.SetInt64("image/class/label", image.label);
       builder.SetBytes("image/class/text", listing.classes[image.label]);
-      EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), content.size()));
+      EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), content.size(), path));
     }
     return OkStatus();
   };
-  const Progress total{.records_total = images.size(), .bytes_total = listing.image_bytes};
+  set.files = {{kLabelsName, Labels(listing.classes)}};
+  set.total = {.records_total = images.size(), .bytes_total = listing.image_bytes};
   ImageFolderSummary summary;
   EMLIO_ASSIGN_OR_RETURN(static_cast<ShardSetSummary&>(summary),
-                         WriteShardSet(options, shards, fill, total, progress));
-  EMLIO_RETURN_IF_ERROR(WriteLabels(options, listing.classes));
+                         MakeShardSet(options, set, progress));
   summary.classes = std::move(listing.classes);
   summary.passed_over = listing.passed_over;
   return summary;

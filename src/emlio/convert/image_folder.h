@@ -11,8 +11,6 @@
 
 namespace emlio::convert {
 
-inline constexpr uint64_t kDefaultShardBytes = uint64_t{128} << 20;
-
 struct ImageFolderOptions : ShardSetOptions {
   ImageFolderOptions() { prefix = "train"; }
 
@@ -20,7 +18,7 @@ struct ImageFolderOptions : ShardSetOptions {
   // passed over, symbolic links are followed.
   std::string source;
   uint64_t shards = 0;  // 0: as many as give shards of about shard_bytes
-  uint64_t shard_bytes = kDefaultShardBytes;
+  uint64_t shard_bytes = kGoodShardBytes;
   // Mixes the images of all classes over the shards, so that a sequential reader sees no long runs
   // of one class. Without it they come by class and path.
   bool shuffle = true;

@@ -150,7 +150,7 @@ TEST_F(ImageFolderTest, NamesNeedNotBeUtf8NorTame) {
   EXPECT_EQ(ReadFile(Path("out/labels.txt")), name + "\n");
 
   Write("in/line\nbreak/1.jpg", kJpeg);
-  EXPECT_EQ(Convert(Options()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Convert(Options()).code(), Code::kUnsupported);
 }
 
 TEST_F(ImageFolderTest, ShuffleMixesTheClassesTheSameWayForAnyNumberOfThreads) {
@@ -199,7 +199,7 @@ TEST_F(ImageFolderTest, NumberOfShardsFollowsTheSizeWhenItIsNotGiven) {
   EXPECT_EQ(summary->shards, 10);
 
   options.destination = Path("large");
-  options.shard_bytes = kDefaultShardBytes;
+  options.shard_bytes = kGoodShardBytes;
   summary = ImageFolderToShards(options);
   ASSERT_TRUE(summary.ok());
   EXPECT_EQ(summary->shards, 1);
@@ -245,6 +245,50 @@ TEST_F(ImageFolderTest, MoreShardsThanImagesAreRefused) {
   const Status status = Convert(options);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("1 to 3 shards"));
+}
+
+TEST_F(ImageFolderTest, GoingOnMakesTheShardsAgainWhoseImagesHaveChanged) {
+  WriteThreeClasses(20);
+  ImageFolderOptions options = Options();
+  options.shards = 6;  // of ten images
+  options.shuffle = false;
+  options.threads = 1;
+  Write("in/b/1002.jpg", "not an image");  // the 43rd
+  EXPECT_EQ(Convert(options).code(), Code::kCorrupt);
+  EXPECT_TRUE(NamesIn("out").empty());
+  Write("in/b/1002.jpg", kJpeg + "repaired");
+  Write("in/Z/0.jpg", kJpeg + "one more: the first shard has eleven then");
+  const auto summary = ImageFolderToShards(options);
+  ASSERT_TRUE(summary.ok()) << summary.status().ToString();
+  EXPECT_EQ(summary->kept_shards, 3);
+  const auto resumed = FilesIn("out");
+  options.destination = Path("anew");
+  ASSERT_TRUE(Convert(options).ok());
+  EXPECT_EQ(FilesIn("anew"), resumed);
+}
+
+TEST_F(ImageFolderTest, CheckingNamesTheImageThatDiffers) {
+  WriteThreeClasses(5);
+  ImageFolderOptions options = Options();
+  options.shards = 3;
+  options.shuffle = true;
+  ASSERT_TRUE(Convert(options).ok());
+  options.check = true;
+  const auto summary = ImageFolderToShards(options);
+  ASSERT_TRUE(summary.ok()) << summary.status().ToString();
+  EXPECT_EQ(summary->records, 15);
+  const std::string before = ReadFile(Path("in/b/1002.jpg"));
+  Write("in/b/1002.jpg", kJpeg + "other");
+  Status status = Convert(options);
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_THAT(status.message(), HasSubstr("in/b/1002.jpg"));
+  EXPECT_THAT(status.message(), HasSubstr(".tfrecord, record "));
+  Write("in/b/1002.jpg", before);
+  options.seed = 7;
+  EXPECT_EQ(Convert(options).code(), Code::kCorrupt);
+  options.seed = 0;
+  Write("out/labels.txt", "a\n");
+  EXPECT_THAT(Convert(options).message(), HasSubstr("labels.txt"));
 }
 
 TEST(ImageFormatTest, KnowsTheFormatsByTheirFirstBytes) {

@@ -5,13 +5,16 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "emlio/base/hash128.h"
 #include "emlio/base/status.h"
-#include "emlio/tfrecord/writer.h"
+#include "emlio/convert/conversion_state.h"
 
 namespace emlio::convert {
 
@@ -21,66 +24,118 @@ struct Progress {
   uint64_t records_total = 0;
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
+  // Of those done: what an earlier run had finished.
+  uint64_t records_kept = 0;
+  uint64_t bytes_kept = 0;
 };
 // Called about ten times a second, and once at the end, by the thread that called the conversion.
 // May be empty.
 using ProgressFunction = std::function<void(const Progress&)>;
+
+// More shards than this are a mistake: opening them would cost more than reading them.
+inline constexpr uint64_t kMaxShards = 1'000'000;
+
+// A shard of this size costs next to nothing to open, and is quickly copied or made again.
+inline constexpr uint64_t kGoodShardBytes = uint64_t{128} << 20;
 
 // What every conversion needs to know about its destination.
 struct ShardSetOptions {
   std::string destination;  // folder; made when missing
   // Shards are named <prefix>-<number>-of-<count>.tfrecord, both numbers with at least five digits.
   std::string prefix;
-  // Replaces the shards that the folder holds already, of whatever prefix. Without it such a folder
-  // is refused: two sets in one folder would be read as one data set.
+  // Replaces the shards that the folder holds already, of whatever prefix, and drops an unfinished
+  // conversion with other options. Without it such a folder is refused: two sets in one folder
+  // would be read as one data set.
   bool overwrite = false;
-  int threads = 0;       // 0: one per processor
+  // Writes nothing, but proves that the shards that are there are those that the source gives.
+  bool check = false;
+  int threads = 0;       // 0: one per processor; at most kMaxThreads
   std::stop_token stop;  // once stopped, the conversion soon ends with kCancelled
 };
 
-// What was written.
+// What was written, or checked.
 struct ShardSetSummary {
   uint64_t shards = 0;
   uint64_t records = 0;
   uint64_t payload_bytes = 0;
   uint64_t file_bytes = 0;
+  uint64_t kept_shards = 0;  // of these: finished by an earlier run
+  uint64_t recommended_shards = 0;
 };
 
 // What all workers of one conversion count together.
 struct Tally {
   std::atomic<uint64_t> records{0};
   std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> records_kept{0};
+  std::atomic<uint64_t> bytes_kept{0};
+
+  // These counts, with the totals of `total`.
+  Progress Of(Progress total) const;
 };
 
 // Where the function that makes one shard's records puts them.
 class ShardSink {
  public:
-  ShardSink(tfrecord::ShardWriter* writer, Tally* tally, std::stop_token stop)
-      : writer_(writer), tally_(tally), stop_(std::move(stop)) {}
-  // `source_bytes` only moves the progress. kCancelled when the conversion is being given up.
-  Status Append(std::span<const uint8_t> payload, uint64_t source_bytes);
+  virtual ~ShardSink() = default;
+
+  // `source_bytes` only moves the progress; `source` says in messages what the record is made of.
+  // kCancelled when the conversion is being given up.
+  Status Append(std::span<const uint8_t> payload, uint64_t source_bytes, std::string_view source);
+  uint64_t source_bytes() const { return source_bytes_; }
+
+ protected:
+  ShardSink(Tally* tally, std::stop_token stop) : tally_(tally), stop_(std::move(stop)) {}
 
  private:
-  tfrecord::ShardWriter* const writer_;
+  virtual Status Take(std::span<const uint8_t> payload, std::string_view source) = 0;
+
   Tally* const tally_;
   const std::stop_token stop_;
+  uint64_t source_bytes_ = 0;
 };
 
-// Makes all records of one shard. Called once a shard, for several shards at a time.
-using FillShard = std::function<Status(uint64_t shard, ShardSink* sink)>;
+// A set of shards to be made: always the same bytes for the same set.
+struct ShardSet {
+  // Everything that decides about the bytes, but what `source` covers; the first names the kind of
+  // conversion and the version of its records. REQUIRES: as StateHead has it.
+  ConversionOptions options;
+  uint64_t shards = 1;
+  // Makes all records of one shard. Called once a shard, for several shards at a time.
+  std::function<Status(uint64_t shard, ShardSink* sink)> fill;
+  // Names what one shard is made of: another value means other records. Several at a time.
+  std::function<Hash128(uint64_t shard)> source;
+  // Other files of the destination: name and content.
+  std::vector<std::pair<std::string, std::string>> files;
+  Progress total;  // the totals
+};
 
-// Makes the folder. kInvalidArgument: a prefix that cannot be part of a file name, or, unless
-// options.overwrite, a folder that holds shards already.
-Status CheckDestination(const ShardSetOptions& options);
+// What can be told before anything is looked at. kInvalidArgument: a prefix that cannot be part of
+// a file name, no destination, a number of threads.
+Status CheckShardSetOptions(const ShardSetOptions& options);
 
-// Writes a set of shards, several at a time, and returns when all is done. Each shard appears whole
-// or not at all; when one fails, or the conversion is cancelled, the shards that this call has
-// finished are removed again. Shards of other sets (with options.overwrite) are removed, their
-// indexes too, once the new set is complete. `total` has the totals for `progress`.
-// REQUIRES: CheckDestination(options) was ok; shards >= 1.
-Result<ShardSetSummary> WriteShardSet(const ShardSetOptions& options, uint64_t shards,
-                                      const FillShard& fill, const Progress& total,
-                                      const ProgressFunction& progress);
+// kInvalidArgument: no shard, more of them than records, or more than kMaxShards.
+Status CheckShardCount(uint64_t shards, uint64_t records);
+
+// How many shards so many bytes should be split into: about kGoodShardBytes each.
+uint64_t RecommendedShards(uint64_t bytes, uint64_t records);
+
+// Writes the set, several shards at a time, and returns when all is done; with options.check, reads
+// and compares it instead.
+//
+// Until all of it is finished it lies in a folder of its own inside the destination (STATE.md).
+// After a failure or a cancellation, or when the process was killed, the shards that are finished
+// stay there, and the same call goes on with them; the destination itself is as it was. Shards of
+// other sets (with options.overwrite) are removed, with their indexes, when the new set takes their
+// place.
+//
+// kInvalidArgument, unless options.overwrite: the destination holds shards already, or an
+// unfinished conversion with other options. kPermissionDenied: another one is at work there.
+// Checking: kCorrupt names the shard, the record and what it should have been made of; kNotFound a
+// shard that is missing.
+// REQUIRES: CheckShardSetOptions and CheckShardCount were ok.
+Result<ShardSetSummary> MakeShardSet(const ShardSetOptions& options, const ShardSet& set,
+                                     const ProgressFunction& progress);
 
 // Shard i of n holds the records [FirstRecord(i), FirstRecord(i + 1)); sizes differ by one at most.
 inline uint64_t FirstRecord(uint64_t shard, uint64_t shards, uint64_t records) {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "emlio/base/endian.h"
@@ -31,10 +33,7 @@ void FillRandom(Random random, std::span<uint8_t> bytes) {
 
 Status Check(const SyntheticOptions& options) {
   if (options.records == 0) return InvalidArgument("a data set needs at least one record");
-  if (options.shards == 0 || options.shards > options.records) {
-    return InvalidArgument(fmt::format("{} records cannot fill {} shards: use 1 to {} shards",
-                                       options.records, options.shards, options.records));
-  }
+  EMLIO_RETURN_IF_ERROR(CheckShardCount(options.shards, options.records));
   const uint64_t least_bytes = options.as_example ? 0 : kIdBytes;
   // An Example is a little larger than its data.
   const uint64_t most_bytes = options.as_example ? kMaxRecordBytes - 1024 : kMaxRecordBytes;
@@ -43,7 +42,7 @@ Status Check(const SyntheticOptions& options) {
                                        least_bytes, most_bytes,
                                        options.as_example ? "" : " (each begins with its number)"));
   }
-  return CheckDestination(options);
+  return CheckShardSetOptions(options);
 }
 
 }  // namespace
@@ -51,7 +50,18 @@ Status Check(const SyntheticOptions& options) {
 Result<ShardSetSummary> SyntheticShards(const SyntheticOptions& options,
                                         const ProgressFunction& progress) {
   EMLIO_RETURN_IF_ERROR(Check(options));
-  const auto fill = [&](uint64_t shard, ShardSink* sink) -> Status {
+  constexpr std::string_view kSource = "the options";
+  ShardSet set;
+  set.options = {{"conversion", "synthetic/1"},
+                 {"prefix", options.prefix},
+                 {"shards", std::to_string(options.shards)},
+                 {"records", std::to_string(options.records)},
+                 {"record-bytes", std::to_string(options.record_bytes)},
+                 {"seed", std::to_string(options.seed)},
+                 {"example", options.as_example ? "yes" : "no"}};
+  set.shards = options.shards;
+  set.source = [](uint64_t) { return Hash128{}; };
+  set.fill = [&](uint64_t shard, ShardSink* sink) -> Status {
     std::vector<uint8_t> bytes(options.record_bytes);
     example::ExampleBuilder builder;
     const uint64_t end = FirstRecord(shard + 1, options.shards, options.records);
@@ -61,19 +71,18 @@ Result<ShardSetSummary> SyntheticShards(const SyntheticOptions& options,
         FillRandom(random, bytes);
         builder.SetInt64("id", static_cast<int64_t>(id));
         builder.SetBytes("data", AsText(bytes));
-        EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), bytes.size()));
+        EMLIO_RETURN_IF_ERROR(sink->Append(AsBytes(builder.Serialize()), bytes.size(), kSource));
       } else {
         StoreLe(bytes.data(), id);
         FillRandom(random, std::span(bytes).subspan(kIdBytes));
-        EMLIO_RETURN_IF_ERROR(sink->Append(bytes, bytes.size()));
+        EMLIO_RETURN_IF_ERROR(sink->Append(bytes, bytes.size(), kSource));
       }
     }
     return OkStatus();
   };
-  Progress total;
-  total.records_total = options.records;
-  total.bytes_total = options.records * options.record_bytes;
-  return WriteShardSet(options, options.shards, fill, total, progress);
+  set.total.records_total = options.records;
+  set.total.bytes_total = options.records * options.record_bytes;
+  return MakeShardSet(options, set, progress);
 }
 
 }  // namespace emlio::convert

@@ -22,8 +22,9 @@ struct SyntheticOptions : ShardSetOptions {
 // Writes records for tests and measurements: record i of the data set (in shard order) is
 //   raw:      i as u64 LE, then record_bytes - 8 bytes that look random
 //   Example:  feature `id` (int64): i; feature `data` (bytes): record_bytes such bytes
-// The bytes depend on seed and i only, and do not compress. kInvalidArgument: no records, more
-// shards than records, a raw record below 8 bytes or a record of more than 256 MiB.
+// The bytes depend on seed and i only, and do not compress. kInvalidArgument: no records, a
+// number of shards that CheckShardCount refuses, a raw record below 8 bytes or a record of more
+// than 256 MiB.
 Result<ShardSetSummary> SyntheticShards(const SyntheticOptions& options,
                                         const ProgressFunction& progress = {});
 

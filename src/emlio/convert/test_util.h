@@ -47,10 +47,11 @@ class ConvertTest : public ::testing::Test {
     return content.str();
   }
 
-  // Name and content of every file in a folder.
+  // Name and content of every file in a folder; what is unfinished lies in a folder below.
   std::map<std::string, std::string> FilesIn(const std::string& relative) const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(root_ / relative)) {
+      if (!entry.is_regular_file()) continue;
       files[entry.path().filename().string()] = ReadFile(entry.path());
     }
     return files;

@@ -10,8 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -43,8 +45,8 @@ struct OpenedShard {
 struct Outcome {
   Status status;
   std::optional<OpenedShard> shard;
-  std::string stale;    // why a saved index was not used
-  std::string unsaved;  // why the new index is in memory only
+  std::string stale;  // why a saved index was not used
+  Status unsaved;     // why the new index is in memory only
 };
 
 // Adds up what the indexing threads do.
@@ -63,10 +65,12 @@ class ProgressReporter {
     if (callback_) callback_(progress_);
   }
   // A shard is open; `bytes` of it were not told by Indexed.
-  void Opened(uint64_t bytes) EMLIO_EXCLUDES(mu_) {
+  void Opened(uint64_t bytes, bool was_indexed) EMLIO_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     progress_.bytes_done += bytes;
     ++progress_.shards_done;
+    if (was_indexed) ++progress_.shards_indexed;
+    indexing_ = indexing_ || was_indexed;
     if (callback_ && indexing_) callback_(progress_);
   }
 
@@ -103,17 +107,19 @@ class Opener {
     }
     const FileIdentity identity = data->identity();
     auto index = LoadIndex(found.path, identity, &outcome->stale);
+    const bool has_index = index.has_value();
     uint64_t untold_bytes = identity.size_bytes;
-    if (!index.has_value()) {
+    if (!has_index) {
       auto built = BuildIndex(found.path, identity, &untold_bytes);
       if (!built.ok()) {
         outcome->status = built.status();
         return;
       }
       index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
+      if (options_.index_policy != IndexPolicy::kUse) outcome->status = outcome->unsaved;
     }
     outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
-    reporter_->Opened(untold_bytes);
+    reporter_->Opened(untold_bytes, !has_index);
   }
 
  private:
@@ -130,20 +136,38 @@ class Opener {
     return shard_path + tfrecord::kIndexSuffix;
   }
 
+  // Where a new one is kept; empty when there is no such place.
+  std::string IndexPath(const std::string& shard_path) const {
+    return options_.index_beside ? IndexPathBeside(shard_path) : CachedIndexPath(shard_path);
+  }
+
   // An index may have been left in either place, whatever the options say about new ones.
   std::optional<ShardIndex> LoadIndex(const std::string& shard_path, const FileIdentity& identity,
                                       std::string* stale) const {
-    for (const std::string& path : {IndexPathBeside(shard_path), CachedIndexPath(shard_path)}) {
+    std::vector<std::string> places;
+    switch (options_.index_policy) {
+      case IndexPolicy::kUse:
+        places = {IndexPathBeside(shard_path), CachedIndexPath(shard_path)};
+        break;
+      case IndexPolicy::kEnsure:
+        places = {IndexPath(shard_path)};
+        break;
+      case IndexPolicy::kRebuild:
+        break;
+    }
+    for (const std::string& path : places) {
       if (path.empty()) continue;
       auto index = ShardIndex::Load(path, identity);
+      Status status = index.status();
+      if (status.ok() && options_.index_policy == IndexPolicy::kEnsure) {
+        status = index->CheckTable();
+      }
       // One that has a record over the limit is looked at anew: building names the record.
-      if (index.ok() && index->max_record_bytes() <= options_.max_record_bytes) {
+      if (status.ok() && index->max_record_bytes() <= options_.max_record_bytes) {
         stale->clear();
         return *std::move(index);
       }
-      if (!index.ok() && index.status().code() != Code::kNotFound) {
-        *stale = index.status().message();
-      }
+      if (!status.ok() && status.code() != Code::kNotFound) *stale = status.message();
     }
     return std::nullopt;
   }
@@ -170,19 +194,17 @@ class Opener {
   }
 
   // Returns the index to use: the saved one, which takes no memory, or the given one.
-  ShardIndex SaveIndex(const std::string& shard_path, ShardIndex index,
-                       std::string* unsaved) const {
+  ShardIndex SaveIndex(const std::string& shard_path, ShardIndex index, Status* unsaved) const {
     if (index.records() == 0) return index;
-    const std::string path =
-        options_.index_beside ? IndexPathBeside(shard_path) : CachedIndexPath(shard_path);
+    const std::string path = IndexPath(shard_path);
     if (path.empty()) {
-      *unsaved = "neither XDG_CACHE_HOME nor HOME is set";
+      *unsaved = NotFound("neither XDG_CACHE_HOME nor HOME is set");
       return index;
     }
     Status status = options_.index_beside ? OkStatus() : MakeDirectories(index_directory_);
     if (status.ok()) status = index.Save(path);
     if (!status.ok()) {
-      *unsaved = status.message();
+      *unsaved = std::move(status);
       return index;
     }
     auto saved = ShardIndex::Load(path, index.shard_identity());
@@ -213,12 +235,16 @@ std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<Fo
   };
   const size_t wanted = options.index_threads > 0 ? static_cast<size_t>(options.index_threads)
                                                   : std::thread::hardware_concurrency();
-  std::vector<Thread> helpers;
-  for (size_t i = 1; i < std::min(wanted, found.size()); ++i) {
-    helpers.emplace_back("emlio-index", [&work](std::stop_token) { work(); });
+  const size_t count = std::min(wanted, found.size());
+  Result<std::vector<Thread>> helpers = std::vector<Thread>();
+  if (count > 1) {
+    helpers = StartPool("emlio-index", static_cast<int>(count - 1),
+                        [&work](int, std::stop_token) { work(); });
   }
-  work();
-  for (Thread& helper : helpers) helper.Join();
+  work();  // alone, when there are no helpers to be had
+  if (helpers.ok()) {
+    for (Thread& helper : *helpers) helper.Join();
+  }
   return outcomes;
 }
 
@@ -231,7 +257,7 @@ void LogOutcomes(const std::vector<Outcome>& outcomes) {
   };
   for (const Outcome& outcome : outcomes) {
     if (!outcome.stale.empty()) note(outcome, &stale, &first_stale);
-    if (!outcome.unsaved.empty()) note(outcome, &unsaved, &first_unsaved);
+    if (!outcome.unsaved.ok()) note(outcome, &unsaved, &first_unsaved);
     if (outcome.shard->index.records() == 0) note(outcome, &empty, &first_empty);
   }
   if (stale > 0) {
@@ -243,7 +269,7 @@ void LogOutcomes(const std::vector<Outcome>& outcomes) {
     LogWarning(
         "{} of {} indexes cannot be kept and will be built again at every start: {}; choose "
         "another index directory",
-        unsaved, outcomes.size(), first_unsaved->unsaved);
+        unsaved, outcomes.size(), first_unsaved->unsaved.message());
   }
   if (empty > 0) {
     LogWarning("{} of {} shards have no record, for example {}", empty, outcomes.size(),
@@ -259,7 +285,10 @@ class LocalDataset : public Dataset {
         manifest_(std::move(manifest)),
         shards_(std::move(shards)),
         io_(io),
-        is_larger_than_memory_(is_larger_than_memory) {}
+        is_larger_than_memory_(is_larger_than_memory),
+        indexes_(shards_.size()) {
+    for (size_t i = 0; i < shards_.size(); ++i) indexes_[i] = &shards_[i].index;
+  }
 
   const std::string& name() const override { return name_; }
   const Manifest& manifest() const override { return manifest_; }
@@ -268,14 +297,13 @@ class LocalDataset : public Dataset {
   const std::string& path(uint32_t shard) const override { return shards_[shard].path; }
 
   RecordLocation Locate(uint32_t shard, uint64_t record) const override {
-    const auto entry = shards_[shard].index.Locate(record);
-    // A damaged index has no better answer; Gather reports it.
+    const auto entry = indexes_[shard].load()->Locate(record);
     if (!entry.has_value()) return {};
     return {entry->offset + tfrecord::kHeaderBytes, entry->payload_bytes};
   }
 
   void Prefetch(uint32_t shard, uint64_t record) const override {
-    shards_[shard].index.Prefetch(record);
+    indexes_[shard].load()->Prefetch(record);
   }
 
   void ReadAhead(std::span<const RecordId> records) const override {
@@ -287,7 +315,7 @@ class LocalDataset : public Dataset {
     uint64_t bytes = 0;
     for (const RecordId& record : records) {
       const OpenedShard& shard = shards_[record.shard];
-      const auto entry = shard.index.Locate(record.record);
+      const auto entry = indexes_[record.shard].load()->Locate(record.record);
       if (!entry.has_value()) return;  // Gather reports it
       const uint64_t size = tfrecord::kHeaderBytes + entry->payload_bytes + tfrecord::kFooterBytes;
       if (count > 0 && ranges[count - 1].data == &shard.data &&
@@ -314,7 +342,13 @@ class LocalDataset : public Dataset {
   Status Gather(std::span<GatherItem> items) const override {
     for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
       const size_t count = std::min(kGatheredTogether, items.size() - at);
-      EMLIO_RETURN_IF_ERROR(GatherSome(items.subspan(at, count)));
+      Suspect suspect;
+      Status status = GatherSome(items.subspan(at, count), &suspect);
+      while (!status.ok() && suspect.index != nullptr) {
+        EMLIO_RETURN_IF_ERROR(Mend(std::exchange(suspect, {}), status));
+        status = GatherSome(items.subspan(at, count), &suspect);
+      }
+      EMLIO_RETURN_IF_ERROR(status);
     }
     return OkStatus();
   }
@@ -328,11 +362,12 @@ class LocalDataset : public Dataset {
 
   Status VerifyRecord(uint32_t shard, uint64_t record) const override {
     const OpenedShard& opened = shards_[shard];
-    const RecordLocation location = Locate(shard, record);
-    std::vector<uint8_t> payload(location.payload_bytes);
     GatherItem item;
     item.shard = shard;
     item.record = record;
+    EMLIO_RETURN_IF_ERROR(Gather({&item, 1}));  // nothing of it: mends the index, where needed
+    const RecordLocation location = Locate(shard, record);
+    std::vector<uint8_t> payload(location.payload_bytes);
     item.size = payload.size();
     item.to = payload.data();
     EMLIO_RETURN_IF_ERROR(Gather({&item, 1}));
@@ -381,42 +416,57 @@ class LocalDataset : public Dataset {
   static constexpr size_t kGatheredTogether = 64;
   static constexpr size_t kPrefetchDistance = 8;
 
-  // REQUIRES: at most kGatheredTogether items.
-  Status GatherSome(std::span<GatherItem> items) const {
+  // An index whose entry does not lead to a record.
+  struct Suspect {
+    uint32_t shard = 0;
+    const ShardIndex* index = nullptr;
+  };
+
+  // After an error that an index may be to blame for, `suspect` names it. REQUIRES: at most
+  // kGatheredTogether items.
+  Status GatherSome(std::span<GatherItem> items, Suspect* suspect) const {
     struct Framing {
       std::array<uint8_t, tfrecord::kHeaderBytes> header;
       std::array<uint8_t, tfrecord::kFooterBytes> footer;
     };
     std::array<Framing, kGatheredTogether> framings;
     std::array<ShardIndex::Entry, kGatheredTogether> entries;
+    std::array<const ShardIndex*, kGatheredTogether> indexes;
     std::array<ShardData::Piece, 3 * kGatheredTogether> pieces;
     for (size_t i = 0; i < items.size(); ++i) {
       if (i + kPrefetchDistance < items.size()) {
         const GatherItem& later = items[i + kPrefetchDistance];
-        shards_[later.shard].index.Prefetch(later.record);
+        Prefetch(later.shard, later.record);
       }
       const GatherItem& item = items[i];
       const OpenedShard& shard = shards_[item.shard];
-      const auto entry = shard.index.Locate(item.record);
+      indexes[i] = indexes_[item.shard].load();
+      const auto entry = indexes[i]->Locate(item.record);
       if (!entry.has_value()) {
-        return Corrupt(fmt::format(
-            "the index of shard {} was damaged while it was in use (record {}): delete it and "
-            "start again",
-            shard.path, item.record));
+        *suspect = {item.shard, indexes[i]};
+        return Corrupt(
+            fmt::format("index {} of shard {} is damaged: its entry of record {} cannot "
+                        "be; delete it and start again",
+                        indexes[i]->path(), shard.path, item.record));
       }
-      if (item.size > entry->payload_bytes || item.begin > entry->payload_bytes - item.size) {
-        return InvalidArgument(
-            fmt::format("{}: {} bytes from {} are not inside the {} bytes of the record",
-                        tfrecord::Place(shard.path, item.record, entry->offset), item.size,
-                        item.begin, entry->payload_bytes));
+      uint64_t size = item.size;
+      if (size > entry->payload_bytes || item.begin > entry->payload_bytes - size) {
+        if (indexes[i] == &shard.index) {
+          return InvalidArgument(
+              fmt::format("{}: {} bytes from {} are not inside the {} bytes of the record",
+                          tfrecord::Place(shard.path, item.record, entry->offset), size, item.begin,
+                          entry->payload_bytes));
+        }
+        // Planned with the index before this one.
+        std::fill_n(item.to, std::exchange(size, 0), uint8_t{0});
       }
       entries[i] = *entry;
       // Inside the file: an index entry lies inside the shard as it was when it was opened.
       const uint64_t payload = entry->offset + tfrecord::kHeaderBytes;
-      shard.data.Prefetch(payload + item.begin, item.size + tfrecord::kFooterBytes);
+      shard.data.Prefetch(payload, entry->payload_bytes + tfrecord::kFooterBytes);
       pieces[3 * i] = {&shard.data, entry->offset, framings[i].header.data(),
                        tfrecord::kHeaderBytes};
-      pieces[3 * i + 1] = {&shard.data, payload + item.begin, item.to, item.size};
+      pieces[3 * i + 1] = {&shard.data, size == 0 ? payload : payload + item.begin, item.to, size};
       pieces[3 * i + 2] = {&shard.data, payload + entry->payload_bytes, framings[i].footer.data(),
                            tfrecord::kFooterBytes};
     }
@@ -430,12 +480,52 @@ class LocalDataset : public Dataset {
       uint64_t payload_bytes = 0;
       if (!tfrecord::DecodeHeader(framings[i].header.data(), &payload_bytes) ||
           payload_bytes != entries[i].payload_bytes) {
+        *suspect = {items[i].shard, indexes[i]};
         return Changed(items[i], entries[i],
                        fmt::format("its header is no longer that of a record of {} bytes",
                                    entries[i].payload_bytes));
       }
       items[i].crc32c = UnmaskCrc(LoadLe<uint32_t>(framings[i].footer.data()));
     }
+    return OkStatus();
+  }
+
+  // Replaces a suspected index by one that is built anew; ok when that was done, by us or by
+  // another thread. `reason` is what the suspicion rests on, and what is returned when it was
+  // wrong.
+  Status Mend(const Suspect& suspect, const Status& reason) const EMLIO_EXCLUDES(mend_mu_) {
+    MutexLock lock(mend_mu_);
+    if (indexes_[suspect.shard] != suspect.index) return OkStatus();
+    const std::string& index_path = suspect.index->path();
+    // Nothing damages one in memory, and one that was mended is not to blame.
+    if (index_path.empty() || !suspected_.insert(suspect.shard).second) return reason;
+
+    const OpenedShard& shard = shards_[suspect.shard];
+    const auto file = OpenForReading(shard.path);
+    if (!file.ok()) return reason;
+    const auto identity = (*file)->Identity();
+    if (!identity.ok() || *identity != shard.data.identity()) return reason;
+    LogWarning("index {} of shard {} is damaged and is built again", index_path, shard.path);
+    const ShardInfo& info = manifest_.shards()[suspect.shard];
+    tfrecord::IndexOptions options;
+    options.max_record_bytes = std::max<uint64_t>(info.max_record_bytes, 1);
+    auto built = ShardIndex::Build(**file, options);
+    if (!built.ok()) {
+      return reason.WithContext(
+          fmt::format("the shard cannot be indexed again ({})", built.status().message()));
+    }
+    if (const Status saved = built->Save(index_path); !saved.ok()) {
+      LogWarning("the index is kept in memory: {}", saved.message());
+    }
+    if (built->fingerprint() != info.fingerprint || built->records() != info.records) {
+      return ShardChanged(
+          fmt::format("shard {} is not what index {} said; it was indexed again: start again",
+                      shard.path, index_path));
+    }
+    auto loaded = ShardIndex::Load(index_path, built->shard_identity());
+    const bool saved = loaded.ok() && loaded->CheckTable().ok();
+    mended_.push_back(saved ? *std::move(loaded) : *std::move(built));
+    indexes_[suspect.shard] = &mended_.back();
     return OkStatus();
   }
 
@@ -451,6 +541,11 @@ class LocalDataset : public Dataset {
   const std::vector<OpenedShard> shards_;  // in the order of the manifest
   const IoMode io_;
   const bool is_larger_than_memory_;
+  // The index in use of each shard. One that was replaced stays: others may be reading it.
+  mutable std::vector<std::atomic<const ShardIndex*>> indexes_;
+  mutable Mutex mend_mu_;
+  mutable std::set<uint32_t> suspected_ EMLIO_GUARDED_BY(mend_mu_);
+  mutable std::deque<ShardIndex> mended_ EMLIO_GUARDED_BY(mend_mu_);
 };
 
 bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
@@ -473,7 +568,7 @@ Status CheckOptions(const DatasetOptions& options) {
     return InvalidArgument(fmt::format("a largest record of {} bytes is not possible: 1 to {}",
                                        options.max_record_bytes, tfrecord::kHighestMaxRecordBytes));
   }
-  return OkStatus();
+  return CheckThreadCount("index_threads", options.index_threads);
 }
 
 }  // namespace

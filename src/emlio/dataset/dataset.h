@@ -19,10 +19,24 @@ namespace emlio::dataset {
 struct Progress {
   uint64_t shards_done = 0;
   uint64_t shards_total = 0;
-  uint64_t bytes_done = 0;  // bytes of shard files covered
+  uint64_t shards_indexed = 0;  // of those done: whose index had to be built
+  uint64_t bytes_done = 0;      // bytes of shard files covered
   uint64_t bytes_total = 0;
 };
 using ProgressCallback = std::function<void(const Progress&)>;
+
+// What is done with indexes that were saved earlier.
+enum class IndexPolicy {
+  // The usual: one that fits is used, wherever it lies; the cost does not depend on the number of
+  // records. Damage that only the table shows is found, and mended, when it is met. An index that
+  // cannot be written (read-only mount) is kept in memory, with a warning.
+  kUse,
+  // Who asks for this wants good indexes in the place that the options name: tables are checked
+  // whole, those elsewhere do not count, and one that cannot be written is an error.
+  kEnsure,
+  // The same, and all are built anew.
+  kRebuild,
+};
 
 struct DatasetOptions {
   // What users and peers call it: 1 to 255 bytes, no '/'.
@@ -37,14 +51,13 @@ struct DatasetOptions {
   // as it is written is no wildcard. Details: find_shards.h.
   std::vector<std::string> patterns;
   // Where sidecar indexes are kept; empty means $XDG_CACHE_HOME/emlio/index, or
-  // ~/.cache/emlio/index. With `index_beside`, next to the shards instead. An index that cannot be
-  // written (read-only mount) is kept in memory, with a warning. One that lies in either place
-  // already is used.
+  // ~/.cache/emlio/index. With `index_beside`, next to the shards instead.
   std::string index_directory;
   bool index_beside = false;
+  IndexPolicy index_policy = IndexPolicy::kUse;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.
   uint64_t max_record_bytes = uint64_t{256} << 20;
-  int index_threads = 0;  // 0: one per processor
+  int index_threads = 0;  // 0: one per processor; at most kMaxThreads
   IoMode io = IoMode::kAuto;
   ProgressCallback progress;  // called while indexes are built; may be empty
 };
@@ -72,7 +85,8 @@ struct GatherItem {
 };
 
 // The opened shards of a data set on this host. The inodes are kept open: files that are renamed
-// or replaced later do not matter. Immutable after Open; all methods are thread-safe.
+// or replaced later do not matter. What it says does not change after Open; all methods are
+// thread-safe.
 class Dataset {
  public:
   // Finds the shards, opens them and their indexes, building those that are missing or stale, in
@@ -88,7 +102,7 @@ class Dataset {
   // Path of the shard, for messages.
   virtual const std::string& path(uint32_t shard) const = 0;
   // REQUIRES: shard and record are inside the manifest. Kept in memory or in a mapped index: O(1),
-  // no system call.
+  // no system call. Without meaning where the index is damaged, which Gather finds out and mends.
   virtual RecordLocation Locate(uint32_t shard, uint64_t record) const = 0;
   // A hint that Locate of this record comes soon: random places in a large index are cache misses.
   virtual void Prefetch(uint32_t shard, uint64_t record) const = 0;
@@ -100,7 +114,11 @@ class Dataset {
   // Copies payload pieces and checksums out of the shards. Checks that each record's header
   // still has the indexed length (and a valid length checksum): kShardChanged, naming shard,
   // record and offset, when it has not or when the file became shorter. Does not check payload
-  // checksums: the receiver does.
+  // checksums: the receiver does. Before a shard is found to have changed its index is suspected:
+  // unless the file's size, time or inode are other ones, the index is built again, once, which
+  // takes long, and replaces the damaged one; a piece that was planned with the damaged one and is
+  // not inside the record comes out as zeros, which the receiver's checksum will not accept.
+  // kCorrupt, naming the index, when it cannot be built again.
   virtual Status Gather(std::span<GatherItem> items) const = 0;
   // Whether memory is too small to keep what was read, so that records which are not wanted again
   // soon should be let go. Never with kMmap.

@@ -477,14 +477,172 @@ TEST_F(DatasetTest, VerifyRecordNamesAFlippedBit) {
   }
 }
 
-TEST_F(DatasetTest, AnIndexDamagedWhileInUseIsReported) {
+// A piece of a record as a sender would ask for it, whatever Locate says.
+Status GatherPiece(const Dataset& dataset, uint64_t record, std::string* to, uint32_t* crc) {
+  GatherItem item;
+  item.record = record;
+  item.size = to->size();
+  item.to = reinterpret_cast<uint8_t*>(to->data());
+  EMLIO_RETURN_IF_ERROR(dataset.Gather({&item, 1}));
+  *crc = item.crc32c;
+  return OkStatus();
+}
+
+TEST_F(DatasetTest, AnIndexDamagedWhileInUseIsMended) {
   WriteShards(1, 10'000, 10);
   ASSERT_TRUE(Open().ok());
   const auto dataset = Open();
   ASSERT_TRUE(dataset.ok());
-  ASSERT_EQ(truncate(SavedIndexes().at(0).c_str(), 0), 0);
+  const std::string index = SavedIndexes().at(0);
+  const std::string good = ReadBytes(index);
+  ASSERT_EQ(truncate(index.c_str(), 0), 0);
   EXPECT_EQ((*dataset)->Locate(0, 9000).payload_bytes, 0u);
-  EXPECT_THAT(Read(**dataset, 0, 9000).status().message(), HasSubstr("index of shard"));
+  // Planned as a record of no bytes: the checksum tells the receiver to ask again.
+  std::string nothing;
+  uint32_t crc = 0;
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(GatherPiece(**dataset, 9000, &nothing, &crc).ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(index));
+  EXPECT_NE(crc, 0u);
+  EXPECT_EQ(*Read(**dataset, 0, 9000), Payload(0, 9000, 10));
+  EXPECT_EQ(ReadBytes(index), good);
+}
+
+TEST_F(DatasetTest, EntriesThatAreWrongButPossibleAreMended) {
+  WriteBytes(ShardPath(0), Shard({std::string(100, 'a'), std::string(50, 'b'), "c"}));
+  ASSERT_TRUE(Open().ok());
+  const std::string index = SavedIndexes().at(0);
+  const std::string good = ReadBytes(index);
+  std::string bad = good;
+  bad[96 + 8] -= 30;  // where record 1 begins: 0 becomes shorter, 1 longer
+  WriteBytes(index, bad);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok()) << "tables are not read at the start";
+  EXPECT_EQ((*dataset)->Locate(0, 1).payload_bytes, 80u);
+  std::string planned(80, 'x');
+  uint32_t crc = 0;
+  ASSERT_TRUE(GatherPiece(**dataset, 1, &planned, &crc).ok());
+  EXPECT_EQ(planned, std::string(80, '\0'));
+  EXPECT_NE(crc, Crc32c(planned.data(), planned.size()));
+  EXPECT_EQ(*Read(**dataset, 0, 0), std::string(100, 'a'));
+  EXPECT_EQ(*Read(**dataset, 0, 1), std::string(50, 'b'));
+  EXPECT_TRUE((*dataset)->VerifyRecord(0, 1).ok());
+  EXPECT_EQ(ReadBytes(index), good);
+}
+
+TEST_F(DatasetTest, VerifyRecordMendsTheIndexFirst) {
+  WriteShards(1, 10);
+  ASSERT_TRUE(Open().ok());
+  std::string bad = ReadBytes(SavedIndexes().at(0));
+  bad[96 + 8 * 4 + 6] = '\x7f';
+  WriteBytes(SavedIndexes().at(0), bad);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_TRUE((*dataset)->VerifyRecord(0, 4).ok());
+}
+
+TEST_F(DatasetTest, AMendedIndexThatCannotBeWrittenStaysInMemory) {
+  WriteShards(1, 10);
+  options_.index_beside = true;
+  ASSERT_TRUE(Open().ok());
+  const std::string index = ShardPath(0) + ".emlio-index";
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  ASSERT_EQ(truncate(index.c_str(), 0), 0);
+  std::filesystem::remove(index);
+  std::filesystem::create_directory(index);  // in the way
+  testing::internal::CaptureStderr();
+  std::string nothing;
+  uint32_t crc = 0;
+  ASSERT_TRUE(GatherPiece(**dataset, 7, &nothing, &crc).ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("kept in memory"));
+  EXPECT_EQ(*Read(**dataset, 0, 7), Payload(0, 7, 100));
+}
+
+// Writes without moving the time of change, like a failing disk.
+void Rot(const std::string& path, size_t byte) {
+  const auto time = std::filesystem::last_write_time(path);
+  std::string bytes = ReadBytes(path);
+  bytes[byte] ^= 1;
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+  std::filesystem::last_write_time(path, time);
+}
+
+TEST_F(DatasetTest, AShardThatRotsIsNotTakenForADamagedIndex) {
+  WriteShards(1, 10);
+  ASSERT_TRUE(Open().ok());
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  Rot(ShardPath(0), 3 * 116);  // the length of record 3
+  for (int again = 0; again < 2; ++again) {
+    const auto lost = Read(**dataset, 0, 3);
+    EXPECT_EQ(lost.status().code(), Code::kShardChanged);
+    EXPECT_THAT(lost.status().message(), HasSubstr("record 3 at offset 348"));
+    EXPECT_EQ(*Read(**dataset, 0, 4), Payload(0, 4, 100)) << "the offsets are still good";
+  }
+}
+
+TEST_F(DatasetTest, AShardRewrittenUnderAnIndexThatStillFitsIsReportedOnce) {
+  const std::string before = Shard({"aaa", "bbbb", "ccccc"});
+  WriteBytes(ShardPath(0), before);
+  ASSERT_TRUE(Open().ok());
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  const auto time = std::filesystem::last_write_time(ShardPath(0));
+  std::fstream(ShardPath(0), std::ios::in | std::ios::out | std::ios::binary)
+      << Shard({"aaa", "ccccc", "bbbb"});
+  std::filesystem::last_write_time(ShardPath(0), time);
+  const auto changed = Read(**dataset, 0, 1);
+  EXPECT_EQ(changed.status().code(), Code::kShardChanged);
+  EXPECT_THAT(changed.status().message(), HasSubstr(SavedIndexes().at(0)));
+  const auto again = Open();
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(*Read(**again, 0, 1), "ccccc");
+}
+
+TEST_F(DatasetTest, EnsuringIndexesChecksTablesAndCountsWhatWasBuilt) {
+  WriteShards(3, 10);
+  uint64_t built = 0;
+  options_.progress = [&](const Progress& progress) { built = progress.shards_indexed; };
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(built, 3u);
+  const auto built_by = [&](IndexPolicy policy) {
+    built = 0;
+    options_.index_policy = policy;
+    EXPECT_TRUE(Open().ok());
+    return built;
+  };
+  EXPECT_EQ(built_by(IndexPolicy::kEnsure), 0u);
+  const std::string index = SavedIndexes().at(1);
+  const std::string good = ReadBytes(index);
+  std::string bad = good;
+  bad[96 + 8 * 5] ^= 1;
+  WriteBytes(index, bad);
+  EXPECT_EQ(built_by(IndexPolicy::kUse), 0u);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(built_by(IndexPolicy::kEnsure), 1u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(index));
+  EXPECT_EQ(ReadBytes(index), good);
+  EXPECT_EQ(built_by(IndexPolicy::kRebuild), 3u);
+  EXPECT_EQ(ReadBytes(index), good);
+  options_.index_beside = true;
+  EXPECT_EQ(built_by(IndexPolicy::kEnsure), 3u) << "those elsewhere do not count";
+  EXPECT_EQ(built_by(IndexPolicy::kUse), 0u);
+}
+
+TEST_F(DatasetTest, EnsuringIndexesThatCannotBeWrittenIsAnError) {
+  WriteShards(2, 10);
+  WriteBytes(dir_ / "file", "in the way");
+  for (const std::string& directory : {dir_ / "file", std::string("/proc/emlio")}) {
+    options_.index_directory = directory;
+    for (const IndexPolicy policy : {IndexPolicy::kEnsure, IndexPolicy::kRebuild}) {
+      options_.index_policy = policy;
+      const auto dataset = Open();
+      EXPECT_FALSE(dataset.ok());
+      EXPECT_NE(dataset.status().code(), Code::kInvalidArgument);
+      EXPECT_THAT(dataset.status().message(), HasSubstr(directory));
+    }
+  }
 }
 
 TEST_F(DatasetTest, ManyShardsNeedNoDescriptorEach) {

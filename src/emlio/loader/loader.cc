@@ -3,6 +3,7 @@
 #include "emlio/loader/loader.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -30,6 +31,7 @@ constexpr auto kWaitSlice = std::chrono::milliseconds(100);
 // Chunks between the receiving threads and the workers. Credit bounds their bytes.
 constexpr size_t kWorkQueueChunks = 4096;
 constexpr const char* kLocalName = "local";
+constexpr int64_t kMaxTimeoutMs = std::numeric_limits<int>::max();  // 24 days, and what poll takes
 
 Status CheckOptions(const LoaderOptions& options) {
   if ((options.batch_size == 0) == (options.global_batch_size == 0)) {
@@ -52,7 +54,11 @@ Status CheckOptions(const LoaderOptions& options) {
     return InvalidArgument(fmt::format("max_record_bytes is {}; 1 to {} are possible",
                                        options.max_record_bytes, wire::kMaxRecordBytes));
   }
-  if (options.timeout_ms <= 0) return InvalidArgument("timeout must be positive");
+  if (options.timeout_ms <= 0 || options.timeout_ms > kMaxTimeoutMs) {
+    return InvalidArgument(fmt::format("the timeout is {} ms; 1 to {} are possible",
+                                       options.timeout_ms, kMaxTimeoutMs));
+  }
+  EMLIO_RETURN_IF_ERROR(CheckThreadCount("workers", options.worker_threads));
   std::set<std::string> names;
   for (const example::FeatureSpec& feature : options.features) {
     if (!names.insert(feature.name).second) {
@@ -96,8 +102,7 @@ class Loader::Impl : public SourceClient::Owner {
     EMLIO_RETURN_IF_ERROR(AwaitManifests(interrupt_check));
     EMLIO_RETURN_IF_ERROR(MakePlan());
     AssignShards();
-    StartWorkers();
-    return OkStatus();
+    return StartWorkers();
   }
 
   const dataset::Manifest& manifest() const { return *manifest_; }
@@ -241,20 +246,23 @@ class Loader::Impl : public SourceClient::Owner {
       client_options.endpoint = "inproc://local";
       client_options.dataset = kLocalName;
       client_options.streams = 1;
-      sources_.push_back(std::make_unique<SourceClient>(sources_.size(), std::move(pair.dialer),
-                                                        client_options, this));
-      streams_.push_back(client_options.streams);
+      EMLIO_RETURN_IF_ERROR(AddSource(std::move(pair.dialer), client_options));
     }
     for (const SourceList::Remote& remote : list.remote) {
       client_options.endpoint = remote.endpoint;
       client_options.dataset = remote.dataset;
       client_options.streams = options_.streams;
       EMLIO_ASSIGN_OR_RETURN(auto dialer, transport::DialZmq(transport_options));
-      sources_.push_back(
-          std::make_unique<SourceClient>(sources_.size(), std::move(dialer), client_options, this));
-      streams_.push_back(client_options.streams);
+      EMLIO_RETURN_IF_ERROR(AddSource(std::move(dialer), client_options));
     }
     return OkStatus();
+  }
+
+  Status AddSource(std::unique_ptr<transport::Dialer> dialer, const SourceClientOptions& options) {
+    sources_.push_back(
+        std::make_unique<SourceClient>(sources_.size(), std::move(dialer), options, this));
+    streams_.push_back(options.streams);
+    return sources_.back()->Start();
   }
 
   Status AwaitManifests(InterruptCheck interrupt_check) EMLIO_EXCLUDES(mu_) {
@@ -362,15 +370,16 @@ class Loader::Impl : public SourceClient::Owner {
         std::make_unique<session::Receiver>(plan_, std::move(receiver_sources), receiver_options);
   }
 
-  void StartWorkers() {
+  Status StartWorkers() {
     const int threads = options_.worker_threads > 0
                             ? options_.worker_threads
                             : std::clamp<int>(std::thread::hardware_concurrency(), 1, 4);
-    for (int i = 0; i < threads; ++i) {
-      workers_.emplace_back(fmt::format("emlio-work-{}", i), [this](std::stop_token) {
-        while (std::optional<Work> work = work_.Pop()) Process(std::move(*work));
-      });
-    }
+    EMLIO_ASSIGN_OR_RETURN(workers_, StartPool("emlio-work", threads, [this](int, std::stop_token) {
+                             while (std::optional<Work> work = work_.Pop()) {
+                               Process(std::move(*work));
+                             }
+                           }));
+    return OkStatus();
   }
 
   wire::Open MakeOpen(size_t source) const EMLIO_REQUIRES(mu_) {

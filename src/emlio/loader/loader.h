@@ -44,7 +44,8 @@ struct LoaderOptions {
   uint64_t max_record_bytes = uint64_t{256} << 20;
   int64_t timeout_ms = 60'000;       // connecting, and waiting for a batch without any progress
   int64_t peer_silence_ms = 10'000;  // no byte and no pong from a daemon for so long: lost
-  int worker_threads = 0;  // verifying and parsing; 0: the number of processors, at most 4
+  // Verifying and parsing; 0: the number of processors, at most 4. At most kMaxThreads.
+  int worker_threads = 0;
   // Local sources only: see dataset::DatasetOptions.
   std::string index_directory;
   dataset::ProgressCallback index_progress;

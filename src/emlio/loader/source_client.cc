@@ -37,9 +37,12 @@ SourceClient::SourceClient(size_t index, std::unique_ptr<transport::Dialer> dial
       options_(std::move(options)),
       name_(options_.endpoint + "/" + options_.dataset),
       owner_(owner),
-      dialer_(std::move(dialer)) {
-  thread_ =
-      Thread(fmt::format("emlio-recv-{}", index), [this](std::stop_token stop) { Run(stop); });
+      dialer_(std::move(dialer)) {}
+
+Status SourceClient::Start() {
+  EMLIO_ASSIGN_OR_RETURN(thread_, Thread::Start(fmt::format("emlio-recv-{}", index_),
+                                                [this](std::stop_token stop) { Run(stop); }));
+  return OkStatus();
 }
 
 SourceClient::~SourceClient() {

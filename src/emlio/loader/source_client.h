@@ -51,6 +51,8 @@ class SourceClient {
   // `owner` outlives the client. `index` is how the owner knows it.
   SourceClient(size_t index, std::unique_ptr<transport::Dialer> dialer, SourceClientOptions options,
                Owner* owner);
+  // Starts to connect. REQUIRES: called once; the owner knows the client by now.
+  Status Start();
   ~SourceClient();  // leaves within moments, whatever the peer does
 
   // "tcp://host:port/dataset", for messages.

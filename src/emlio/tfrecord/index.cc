@@ -9,12 +9,14 @@
 #include <cstring>
 #include <utility>
 
+#include "emlio/tfrecord/fingerprint.h"
+
 namespace emlio::tfrecord {
 namespace {
 
 // FORMAT.md, "Index".
 constexpr std::array<uint8_t, 8> kMagic = {'E', 'M', 'L', 'I', 'O', 'I', 'X', '\n'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kIndexHeaderBytes = 96;
 constexpr size_t kAtVersion = 8;
 constexpr size_t kAtRecords = 16;
@@ -24,6 +26,7 @@ constexpr size_t kAtShardBytes = 40;
 constexpr size_t kAtShardMtimeNs = 48;
 constexpr size_t kAtShardInode = 56;
 constexpr size_t kAtFingerprint = 64;
+constexpr size_t kAtTableChecksum = 80;
 constexpr size_t kAtChecksum = 92;
 
 // Small records are scanned in windows of this size. Behind a payload of at least kSparseBytes only
@@ -63,29 +66,6 @@ class Scanner {
   std::vector<uint8_t> window_;
   uint64_t begin_ = 0;
   size_t valid_bytes_ = 0;
-};
-
-// The fingerprint's input, collected so that the hash is fed in large pieces.
-class Fingerprinter {
- public:
-  void Add(uint64_t payload_bytes, const uint8_t* masked_crc) {
-    if (pending_bytes_ == pending_.size()) Flush();
-    StoreLe<uint64_t>(pending_.data() + pending_bytes_, payload_bytes);
-    std::memcpy(pending_.data() + pending_bytes_ + 8, masked_crc, kFooterBytes);
-    pending_bytes_ += kPairBytes;
-  }
-  Hash128 Digest() {
-    Flush();
-    return hash_.Digest();
-  }
-
- private:
-  static constexpr size_t kPairBytes = 12;
-  void Flush() { hash_.Update(pending_.data(), std::exchange(pending_bytes_, 0)); }
-
-  Xxh3Stream hash_;
-  std::array<uint8_t, 512 * kPairBytes> pending_;
-  size_t pending_bytes_ = 0;
 };
 
 bool SameFile(const FileIdentity& a, const FileIdentity& b) {
@@ -150,6 +130,7 @@ Result<ShardIndex> ShardIndex::Build(const RandomAccessFile& shard, const IndexO
 
 Result<ShardIndex> ShardIndex::Load(const std::string& index_path, const FileIdentity& shard) {
   ShardIndex index;
+  index.path_ = index_path;
   EMLIO_ASSIGN_OR_RETURN(index.mapped_, MappedFile::Map(index_path));
   const MappedFile& file = *index.mapped_;
   if (file.size() < kIndexHeaderBytes) return Damaged(index_path, "it is too short");
@@ -174,6 +155,7 @@ Result<ShardIndex> ShardIndex::Load(const std::string& index_path, const FileIde
   index.shard_.mtime_ns = LoadLe<int64_t>(&header[kAtShardMtimeNs]);
   index.shard_.inode = LoadLe<uint64_t>(&header[kAtShardInode]);
   std::memcpy(index.fingerprint_.data(), &header[kAtFingerprint], index.fingerprint_.size());
+  index.table_crc_ = LoadLe<uint32_t>(&header[kAtTableChecksum]);
 
   const uint64_t table_bytes = file.size() - kIndexHeaderBytes;
   if (table_bytes % sizeof(uint64_t) != 0 || table_bytes / sizeof(uint64_t) == 0 ||
@@ -208,6 +190,8 @@ Status ShardIndex::Save(const std::string& index_path) const {
   StoreLe<int64_t>(&header[kAtShardMtimeNs], shard_.mtime_ns);
   StoreLe<uint64_t>(&header[kAtShardInode], shard_.inode);
   std::memcpy(&header[kAtFingerprint], fingerprint_.data(), fingerprint_.size());
+  StoreLe<uint32_t>(&header[kAtTableChecksum],
+                    Crc32c(offsets_.data(), offsets_.size() * sizeof(uint64_t)));
   StoreLe<uint32_t>(&header[kAtChecksum], Crc32c(header.data(), kAtChecksum));
 
   EMLIO_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(index_path));
@@ -219,6 +203,19 @@ Status ShardIndex::Save(const std::string& index_path) const {
     EMLIO_RETURN_IF_ERROR(file->Append(offsets_.data() + at, count * sizeof(uint64_t)));
   }
   return file->Commit();
+}
+
+Status ShardIndex::CheckTable() const {
+  if (mapped_ == nullptr) return OkStatus();
+  std::vector<uint8_t> piece(kWindowBytes);
+  uint32_t crc = 0;
+  for (size_t at = kIndexHeaderBytes; at < mapped_->size(); at += piece.size()) {
+    piece.resize(std::min(kWindowBytes, mapped_->size() - at));
+    const CopyRange range{mapped_->data() + at, piece.data(), piece.size()};
+    if (!GuardedCopy({&range, 1})) return Damaged(path_, "it became shorter");
+    crc = Crc32c(piece.data(), piece.size(), crc);
+  }
+  return crc == table_crc_ ? OkStatus() : Damaged(path_, "the table's checksum does not hold");
 }
 
 void ShardIndex::Prefetch(uint64_t record) const {

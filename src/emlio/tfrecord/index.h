@@ -45,6 +45,13 @@ class ShardIndex {
   // Replaces what was there. The index appears whole or not at all. REQUIRES: made by Build.
   Status Save(const std::string& index_path) const;
 
+  // Reads the whole table and compares its checksum: kCorrupt when it is not what was saved. Always
+  // ok for an index in memory.
+  Status CheckTable() const;
+
+  // Of the file that it was loaded from; empty for one in memory.
+  const std::string& path() const { return path_; }
+
   uint64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
   uint64_t max_record_bytes() const { return max_record_bytes_; }
@@ -66,7 +73,9 @@ class ShardIndex {
  private:
   ShardIndex() = default;
 
+  std::string path_;
   FileIdentity shard_;
+  uint32_t table_crc_ = 0;  // of a loaded one
   uint64_t records_ = 0;
   uint64_t payload_bytes_ = 0;
   uint64_t max_record_bytes_ = 0;

@@ -33,6 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto index = tfrecord::ShardIndex::Load(path, shard);
   if (!index.ok()) return 0;
+  (void)index->CheckTable();
   for (uint64_t record = 0; record < index->records(); ++record) {
     const auto entry = index->Locate(record);
     if (entry.has_value() &&

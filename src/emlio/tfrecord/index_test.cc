@@ -199,9 +199,9 @@ TEST_F(SavedIndex, IsRefusedWhenDamagedForeignOrCut) {
   EXPECT_EQ(LoadCode(), Code::kCorrupt);
 }
 
-TEST_F(SavedIndex, OfALaterVersionIsUnsupported) {
+TEST_F(SavedIndex, OfAnotherVersionIsUnsupported) {
   std::string bytes = ReadBytes(index_path_);
-  bytes[8] = 2;
+  bytes[8] = 3;
   WriteBytes(index_path_, bytes);
   EXPECT_EQ(LoadCode(), Code::kUnsupported);
 }
@@ -217,6 +217,26 @@ TEST_F(SavedIndex, DamagedEntriesAreFoundWhenTheyAreUsed) {
   EXPECT_FALSE(loaded->Locate(9).has_value());
   EXPECT_FALSE(loaded->Locate(10).has_value());
   EXPECT_TRUE(loaded->Locate(11).has_value());
+}
+
+TEST_F(SavedIndex, CheckingTheTableFindsEveryDamage) {
+  const std::string good = ReadBytes(index_path_);
+  EXPECT_EQ(ShardIndex::Load(index_path_, Identity())->path(), index_path_);
+  EXPECT_TRUE(ShardIndex::Load(index_path_, Identity())->CheckTable().ok());
+  EXPECT_TRUE(BuildNow()->CheckTable().ok());
+  for (size_t byte : {size_t{96}, good.size() / 2, good.size() - 1}) {
+    std::string bad = good;
+    bad[byte] ^= 1;  // a plausible entry: no use would find it
+    WriteBytes(index_path_, bad);
+    const auto loaded = ShardIndex::Load(index_path_, Identity());
+    ASSERT_TRUE(loaded.ok());
+    const Status status = loaded->CheckTable();
+    EXPECT_EQ(status.code(), Code::kCorrupt) << byte;
+    EXPECT_THAT(status.message(), HasSubstr(index_path_));
+  }
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_EQ(truncate(index_path_.c_str(), 0), 0);
+  EXPECT_EQ(loaded->CheckTable().code(), Code::kCorrupt);
 }
 
 TEST_F(SavedIndex, CutWhileItIsMappedIsFoundAndTheProcessLives) {

@@ -23,6 +23,7 @@ Status ShardWriter::Append(std::span<const uint8_t> payload) {
   EMLIO_RETURN_IF_ERROR(file_->Append(header.data(), header.size()));
   EMLIO_RETURN_IF_ERROR(file_->Append(payload.data(), payload.size()));
   EMLIO_RETURN_IF_ERROR(file_->Append(footer.data(), footer.size()));
+  fingerprinter_.Add(payload.size(), footer.data());
   ++records_;
   payload_bytes_ += payload.size();
   return OkStatus();

@@ -9,6 +9,7 @@
 
 #include "emlio/base/file.h"
 #include "emlio/base/status.h"
+#include "emlio/tfrecord/fingerprint.h"
 
 namespace emlio::tfrecord {
 
@@ -27,11 +28,14 @@ class ShardWriter {
   uint64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
   uint64_t file_bytes() const { return file_->written_bytes(); }
+  // Of what was appended so far: what an index of the shard will have.
+  Hash128 fingerprint() { return fingerprinter_.Digest(); }
 
  private:
   explicit ShardWriter(std::unique_ptr<AtomicFile> file) : file_(std::move(file)) {}
 
   const std::unique_ptr<AtomicFile> file_;
+  Fingerprinter fingerprinter_;
   uint64_t records_ = 0;
   uint64_t payload_bytes_ = 0;
 };

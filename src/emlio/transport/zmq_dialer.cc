@@ -12,12 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "emlio/base/clock.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
 #include "emlio/transport/poll_timeout.h"
 #include "emlio/transport/waker.h"
 #include "emlio/transport/zmq_socket.h"
@@ -41,15 +41,18 @@ class NameLookup {
   static std::shared_ptr<NameLookup> Start(ResolveFunction resolve, HostPort address,
                                            std::shared_ptr<Waker> waker) {
     auto lookup = std::make_shared<NameLookup>();
-    std::thread([lookup, resolve = std::move(resolve), address = std::move(address),
-                 waker = std::move(waker)] {
-      Result<std::vector<NumericAddress>> result = resolve(address);
-      {
-        MutexLock lock(lookup->mu_);
-        lookup->result_ = std::move(result);
-      }
+    auto thread =
+        Thread::Start("emlio-resolve", [lookup, resolve = std::move(resolve),
+                                        address = std::move(address), waker](std::stop_token) {
+          lookup->Put(resolve(address));
+          waker->Wake();
+        });
+    if (thread.ok()) {
+      thread->Detach();
+    } else {
+      lookup->Put(thread.status());
       waker->Wake();
-    }).detach();
+    }
     return lookup;
   }
   std::optional<Result<std::vector<NumericAddress>>> Take() {
@@ -58,6 +61,11 @@ class NameLookup {
   }
 
  private:
+  void Put(Result<std::vector<NumericAddress>> result) {
+    MutexLock lock(mu_);
+    result_ = std::move(result);
+  }
+
   Mutex mu_;
   std::optional<Result<std::vector<NumericAddress>>> result_ EMLIO_GUARDED_BY(mu_);
 };

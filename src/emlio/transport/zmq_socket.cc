@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "emlio/base/thread.h"
+
 namespace emlio::transport {
 namespace {
 
@@ -133,8 +135,13 @@ void ZmqContext::Terminate::operator()(void* context) const {
 }
 
 Result<ZmqContext> ZmqContext::Create(int io_threads) {
-  if (io_threads < 1) return InvalidArgument("a transport needs at least one I/O thread");
+  if (io_threads < 1 || io_threads > kMaxThreads) {
+    return InvalidArgument(
+        fmt::format("{} I/O threads; 1 to {} are possible", io_threads, kMaxThreads));
+  }
   EMLIO_RETURN_IF_ERROR(CheckDescriptorsLeft(kContextDescriptors + 2 * io_threads));
+  // libzmq has one thread more, and ends the process when it cannot start one.
+  EMLIO_RETURN_IF_ERROR(CheckThreadsLeft(io_threads + 1));
   void* context = zmq_ctx_new();
   if (context == nullptr) return SocketStatus("cannot start libzmq");
   zmq_ctx_set(context, ZMQ_IO_THREADS, io_threads);

@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Conversions that are killed and begun again, and the proof that shards equal their source."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import DEADLINE_S, Emlio, environment, flip_bit, shard_path, wait_until
+
+SETTINGS = ["--records", 6400, "--record-bytes", "20KB", "--shards", 32, "--jobs", 1]
+
+
+def convert_report(emlio: Emlio, *args: object, code: int = 0) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(emlio("convert", *args, "--json", "-", code=code).stdout)
+    return report
+
+
+def shards_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.tfrecord"))
+
+
+def start(emlio_bin: str, tmp_path: Path, *args: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [emlio_bin, "convert", *map(str, args)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment(tmp_path),
+    )
+
+
+def break_off(
+    emlio_bin: str, tmp_path: Path, folder: Path, number: signal.Signals, more_shards: int
+) -> int:
+    """Ends a conversion when so many shards more are finished; gives how many are."""
+    unfinished = folder / ".emlio-convert"
+    before = len(shards_in(unfinished))
+    process = start(emlio_bin, tmp_path, "synthetic", folder, *SETTINGS)
+    wait_until(lambda: len(shards_in(unfinished)) >= before + more_shards, "shards are finished")
+    process.send_signal(number)
+    assert process.wait(DEADLINE_S) != 0
+    assert shards_in(folder) == []
+    return len(shards_in(unfinished))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_same_command_goes_on_after_a_kill(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = tmp_path / "shards"
+    for _ in range(3):
+        finished = break_off(emlio_bin, tmp_path, folder, number, more_shards=3)
+    assert finished >= 9
+    report = convert_report(emlio, "synthetic", folder, *SETTINGS)
+    # The last one may have been finished and not be noted.
+    assert report["kept_shards"] in (finished, finished - 1)
+    assert report["shards"] == 32
+    assert report["records"] == 6400
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+    convert_report(emlio, "synthetic", tmp_path / "whole", *SETTINGS)
+    for path in shards_in(tmp_path / "whole"):
+        assert (folder / path.name).read_bytes() == path.read_bytes()
+    assert convert_report(emlio, "synthetic", folder, *SETTINGS, "--check")["checked"]
+
+
+def test_other_options_do_not_go_on(emlio: Emlio, emlio_bin: str, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    break_off(emlio_bin, tmp_path, folder, signal.SIGKILL, more_shards=2)
+    other = ["synthetic", folder, "--records", 10, "--record-bytes", 8]
+    error = convert_report(emlio, *other, code=2)["error"]
+    assert "unfinished conversion with shards 32 instead of 1" in error["message"]
+    assert convert_report(emlio, *other, "--overwrite")["kept_shards"] == 0
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_an_unfinished_conversion_is_not_a_data_set(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shards"
+    break_off(emlio_bin, tmp_path, folder, signal.SIGKILL, more_shards=2)
+    for pattern in (folder, folder / "*", folder / "*" / "*"):
+        emlio("index", pattern, code=1)
+    message = convert_report(emlio, "synthetic", folder, *SETTINGS, "--check", code=1)["error"]
+    assert "unfinished" in message["message"]
+
+
+def test_two_conversions_into_one_folder_do_not_mix(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shards"
+    process = start(emlio_bin, tmp_path, "synthetic", folder, *SETTINGS)
+    try:
+        wait_until(lambda: shards_in(folder / ".emlio-convert") != [], "it is at work")
+        error = convert_report(emlio, "synthetic", folder, *SETTINGS, code=1)["error"]
+        assert "another process is at work" in error["message"]
+        assert str(folder) in error["message"]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def make_images(folder: Path) -> None:
+    jpeg = bytes.fromhex("ffd8ffe000104a46494600010100000100010000")
+    for label in ("cat", "dog"):
+        (folder / label).mkdir(parents=True)
+        for number in range(20):
+            (folder / label / f"{number}.jpg").write_bytes(jpeg + f"{label} {number}".encode())
+
+
+def test_check_finds_what_differs_from_the_source(emlio: Emlio, tmp_path: Path) -> None:
+    source, folder = tmp_path / "images", tmp_path / "shards"
+    make_images(source)
+    command = ["imagefolder", source, folder, "--shards", 4]
+    convert_report(emlio, *command)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    report = convert_report(emlio, *command, "--check")
+    assert report["checked"]
+    assert report["records"] == 40
+    assert report["classes"] == ["cat", "dog"]
+    assert "equal to the source" in emlio("convert", *command, "--check").stdout
+
+    def difference() -> str:
+        error = convert_report(emlio, *command, "--check", code=1)["error"]
+        return str(error["message"])
+
+    image = source / "dog" / "7.jpg"
+    good = image.read_bytes()
+    image.write_bytes(good[:-1] + b"8")
+    assert str(image) in difference()
+    assert ".tfrecord, record " in difference()
+    image.write_bytes(good)
+    flip_bit(shard_path(folder, 2), 30)
+    assert f"{shard_path(folder, 2)}, record 0 at offset 0: payload checksum" in difference()
+    flip_bit(shard_path(folder, 2), 30)
+    shard_path(folder, 3).rename(folder / "gone")
+    assert "00003-of-00004.tfrecord" in difference()
+    (folder / "gone").rename(folder / "train-00003-of-00004.tfrecord")
+    (folder / "labels.txt").write_text("dog\ncat\n")
+    assert "labels.txt" in difference()
+    (folder / "labels.txt").write_text("cat\ndog\n")
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert convert_report(emlio, *command, "--check")["checked"]
+
+
+def test_shards_of_an_unfortunate_size_are_told(emlio: Emlio, tmp_path: Path) -> None:
+    done = emlio(
+        *("convert", "synthetic", tmp_path / "many", "--records", 400, "--record-bytes", 1000),
+        *("--shards", 100, "--json", "-"),
+    )
+    assert "100 shards" in done.stderr
+    assert "small" in done.stderr
+    assert json.loads(done.stdout)["recommended_shards"] == 1

@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Index files that are missing, stale, swapped, foreign or damaged, and what mends them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import RECORDS, SHARDS, Emlio, pull_report, shard_path
+from daemon_process import Serve
+
+HEADER_BYTES = 96
+
+
+def index_report(emlio: Emlio, *args: object) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(emlio("index", *args, "--json", "-").stdout)
+    return report
+
+
+@pytest.fixture
+def indexes(emlio: Emlio, shards: Path, tmp_path: Path) -> list[Path]:
+    """The index files of the shards, in a folder of their own."""
+    emlio("index", shards, "--index-dir", tmp_path / "indexes")
+    return sorted((tmp_path / "indexes").iterdir())
+
+
+def change(path: Path, offset: int, by: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([(byte + by) % 256]))
+
+
+def damage_table(path: Path) -> None:
+    change(path, HEADER_BYTES + 8 * 50, 3)  # an offset: record 49 looks longer, 50 shorter
+    change(path, HEADER_BYTES + 8 * 70 + 7, 1)  # an offset that cannot be
+
+
+DAMAGES = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-8]),
+    "foreign": lambda path: path.write_text("0 1016\n1016 1016\n" * 100),
+    "header": lambda path: change(path, 20, 1),
+    "table": damage_table,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_index_builds_again_what_is_not_good(
+    emlio: Emlio, shards: Path, indexes: list[Path], damage: str
+) -> None:
+    place = ("--index-dir", indexes[0].parent)
+    good = [path.read_bytes() for path in indexes]
+    assert index_report(emlio, shards, *place)["built"] == 0
+    DAMAGES[damage](indexes[1])
+    done = emlio("index", shards, *place, "--json", "-")
+    assert json.loads(done.stdout)["built"] == 1
+    if damage != "missing":
+        assert str(indexes[1]) in done.stderr
+    assert [path.read_bytes() for path in indexes] == good
+
+
+def test_swapped_indexes_and_those_of_another_state_are_built_again(
+    emlio: Emlio, shards: Path, indexes: list[Path]
+) -> None:
+    place = ("--index-dir", indexes[0].parent)
+    good = [path.read_bytes() for path in indexes]
+    indexes[0].write_bytes(good[1])
+    indexes[1].write_bytes(good[0])
+    assert index_report(emlio, shards, *place)["built"] == 2
+    assert [path.read_bytes() for path in indexes] == good
+    shutil.copyfile(shard_path(shards, 0), shards / "copy")  # another inode
+    (shards / "copy").replace(shard_path(shards, 0))
+    assert index_report(emlio, shards, *place)["built"] == 1
+
+
+def test_rebuild_builds_all(emlio: Emlio, shards: Path, indexes: list[Path]) -> None:
+    place = ("--index-dir", indexes[0].parent)
+    assert index_report(emlio, shards, *place, "--rebuild")["built"] == SHARDS
+
+
+def test_indexes_are_put_where_they_are_asked_for(
+    emlio: Emlio, shards: Path, tmp_path: Path
+) -> None:
+    assert index_report(emlio, shards)["built"] == SHARDS  # into the cache
+    assert index_report(emlio, shards, "--beside")["built"] == SHARDS
+    assert len(list(shards.glob("*.emlio-index"))) == SHARDS
+    assert index_report(emlio, shards, "--beside")["built"] == 0
+    assert index_report(emlio, shards, "--index-dir", tmp_path / "new")["built"] == SHARDS
+    assert index_report(emlio, shards)["built"] == 0
+
+
+def test_an_index_that_cannot_be_written_is_an_error_that_names_the_place(
+    emlio: Emlio, shards: Path
+) -> None:
+    assert "/proc/nope" in emlio("index", shards, "--index-dir", "/proc/nope", code=1).stderr
+    in_the_way = shards / (shard_path(shards, 1).name + ".emlio-index")
+    in_the_way.mkdir()
+    assert str(in_the_way) in emlio("index", shards, "--beside", code=1).stderr
+    # Who only reads goes on without.
+    done = emlio("pull", shards, "--batch-size", 9, "--check-once", "--index-dir", "/proc/nope")
+    assert "/proc/nope" in done.stderr
+
+
+def test_a_table_damaged_by_then_costs_no_record(
+    emlio: Emlio, shards: Path, indexes: list[Path]
+) -> None:
+    good = [path.read_bytes() for path in indexes]
+    for path in indexes:
+        damage_table(path)
+    done = emlio(
+        *("pull", shards, "--index-dir", indexes[0].parent, "--batch-size", 7),
+        *("--shuffle", "full", "--check-once", "--json", "-"),
+    )
+    report = json.loads(done.stdout)
+    assert report["records"] == RECORDS
+    assert report["skipped"] == 0
+    assert all(str(path) in done.stderr for path in indexes)
+    assert [path.read_bytes() for path in indexes] == good
+
+
+def test_a_daemon_mends_its_indexes(
+    emlio: Emlio, serve: Serve, shards: Path, indexes: list[Path]
+) -> None:
+    good = [path.read_bytes() for path in indexes]
+    for path in indexes:
+        damage_table(path)
+    daemon = serve({"train": shards}, extra_args=["--index-dir", str(indexes[0].parent)])
+    for _ in range(2):
+        report = pull_report(emlio, f"{daemon.endpoint}/train", "--batch-size", 7, "--check-once")
+        assert report["records"] == RECORDS
+    assert [path.read_bytes() for path in indexes] == good
+    assert all(daemon.log.read_text().count(str(path)) == 1 for path in indexes)
