@@ -46,6 +46,9 @@ Sender::Sender(const wire::Open& open, std::shared_ptr<const plan::Plan> plan,
 bool Sender::HasShare() const {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   const uint64_t global_batch = plan_->spec().global_batch;
+  const auto touches = [this](uint64_t step, uint64_t begin, uint64_t end) {
+    return plan_->Touches(plan_->Share(step, open_.rank, open_.world_size), begin, end);
+  };
   uint64_t begin = 0;
   for (size_t shard = 0; shard < source.shard_records.size(); ++shard) {
     const uint64_t end = begin + source.shard_records[shard];
@@ -55,9 +58,10 @@ bool Sender::HasShare() const {
       // unless all epochs are alike. A step that lies inside the shard ends the search.
       for (uint64_t step = begin / global_batch;
            step < plan_->steps_per_epoch() && step * global_batch < end; ++step) {
-        const plan::StepShare share = plan_->Share(step, open_.rank, open_.world_size);
-        if (share.first_position < end && share.first_position + share.slots > begin) return true;
+        if (touches(step, begin, end)) return true;
       }
+      // The last one may begin the order anew.
+      if (touches(plan_->steps_per_epoch() - 1, begin, end)) return true;
     }
     begin = end;
   }
@@ -65,14 +69,16 @@ bool Sender::HasShare() const {
 }
 
 // In manifest order this daemon's next shard may be far behind: moves on, within the epoch, to just
-// before the step in which it begins. REQUIRES: the present step has nothing more to send.
+// before the step in which it begins, or before the last one where that is padded: it begins the
+// order anew. REQUIRES: the present step has nothing more to send.
 void Sender::PassOverOtherShards() {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   if (source.shuffle != plan::Shuffle::kNone || open_.assigned.empty()) return;
   const uint64_t global_batch = plan_->spec().global_batch;
   const plan::PlannedRecord at = plan_->Locate(at_.step * global_batch);
   uint64_t begin = at_.step * global_batch - at.record;
-  uint64_t next_step = plan_->steps_per_epoch();
+  const bool may_pad = plan_->spec().tail == plan::Tail::kPad;
+  uint64_t next_step = plan_->steps_per_epoch() - (may_pad ? 1 : 0);
   for (size_t shard = at.shard; shard < source.shard_records.size(); ++shard) {
     if (source.shard_records[shard] > 0 && TestBit(open_.assigned, shard)) {
       next_step = std::min(next_step, begin / global_batch);

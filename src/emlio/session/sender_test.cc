@@ -807,6 +807,35 @@ TEST(SenderTest, ADaemonWhoseRecordsTheRankNeverGetsNeitherLoopsNorEnds) {
   EXPECT_EQ(this_rank.SendAll().size(), 1u);
 }
 
+// In manifest order the last step's padding begins anew with the first records.
+TEST(SenderTest, ADaemonWhoseRecordsOnlyPadTheRanksShareSendsThem) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  open.world_size = 2;
+  open.rank = 1;
+  SetBit(&open.assigned, 0);
+  // Steps of 4: records 0 and 1 are rank 0's; as padding they are rank 1's.
+  TestSender sender(open,
+                    MakePlan({2, 1'000'000'000'000}, 4, plan::Shuffle::kNone, plan::Tail::kPad),
+                    FakeRecords(10));
+  std::vector<uint64_t> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.push_back(job.header.step);
+    EXPECT_THAT(job.header.slots, ElementsAre(0, 1));
+    EXPECT_EQ(job.records[0].shard, 0u);
+    EXPECT_EQ(job.records[1].record, 1u);
+  }
+  EXPECT_THAT(steps, ElementsAre(250'000'000'000, 250'000'000'000));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+
+  // Without padding it never has anything to send to that rank.
+  TestSender kept(open, MakePlan({2, 4}, 4, plan::Shuffle::kNone, plan::Tail::kKeep),
+                  FakeRecords(10));
+  EXPECT_FALSE(kept.Send().has_value());
+  EXPECT_TRUE(kept->finished());
+}
+
 // Planning through everything in between would take days.
 TEST(SenderTest, ADaemonWhoseShardsComeLateInManifestOrderStartsAtOnce) {
   constexpr uint64_t kMany = 1'000'000'000'000;

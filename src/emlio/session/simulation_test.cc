@@ -595,9 +595,28 @@ TEST(SimulationTest, RanksReadTheirSharesAtAnyWorldSize) {
     scenario.shard_records = {31, 24, 50};  // the last step has 5
     scenario.world_size = world_size;
     scenario.daemons = 2;
-    RunAll(scenario, 5);
-    scenario.tail = plan::Tail::kDrop;
-    RunAll(scenario, 5);
+    for (const plan::Tail tail : {plan::Tail::kKeep, plan::Tail::kDrop, plan::Tail::kPad}) {
+      scenario.tail = tail;
+      RunAll(scenario, 5);
+    }
+  }
+}
+
+TEST(SimulationTest, RecordsThatPadTheLastStepAreDeliveredInAnyOrderOfThePlan) {
+  for (const plan::Shuffle shuffle :
+       {plan::Shuffle::kNone, plan::Shuffle::kFull, plan::Shuffle::kBlock}) {
+    Scenario scenario;
+    scenario.shuffle = shuffle;
+    scenario.tail = plan::Tail::kPad;
+    scenario.daemons = 3;
+    scenario.world_size = 3;
+    scenario.epochs = 3;
+    scenario.losses = 4;
+    scenario.shard_records = {2, 0, 21, 1, 6};
+    for (const uint64_t global_batch : {4, 7, 100}) {  // the last one holds the epoch several times
+      scenario.global_batch = global_batch;
+      RunAll(scenario, 5);
+    }
   }
 }
 
@@ -608,7 +627,14 @@ TEST(SimulationTest, ResumesAtAnyCursor) {
     scenario.step = step;  // of 13
     scenario.epochs = 2;
     scenario.daemons = 2;
-    RunAll(scenario, 5);
+    for (const plan::Shuffle shuffle :
+         {plan::Shuffle::kNone, plan::Shuffle::kFull, plan::Shuffle::kBlock}) {
+      scenario.shuffle = shuffle;
+      for (const plan::Tail tail : {plan::Tail::kKeep, plan::Tail::kPad}) {
+        scenario.tail = tail;
+        RunAll(scenario, 3);
+      }
+    }
   }
 }
 
@@ -704,8 +730,8 @@ TEST(SimulationTest, EverythingAtOnce) {
     scenario.shard_records.back() += 6;
     scenario.world_size = static_cast<uint32_t>(draw(1, 3));
     scenario.global_batch = draw(scenario.world_size, 6);
-    scenario.shuffle = draw(0, 1) == 0 ? plan::Shuffle::kNone : plan::Shuffle::kFull;
-    scenario.tail = draw(0, 1) == 0 ? plan::Tail::kDrop : plan::Tail::kKeep;
+    scenario.shuffle = static_cast<plan::Shuffle>(draw(0, 2));
+    scenario.tail = static_cast<plan::Tail>(draw(0, 2));
     const auto plan =
         MakePlan(scenario.shard_records, scenario.global_batch, scenario.shuffle, scenario.tail);
     if (!plan->CheckWorld(scenario.world_size).ok()) scenario.tail = plan::Tail::kDrop;

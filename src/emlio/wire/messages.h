@@ -85,7 +85,9 @@ struct Open {
   struct Source {
     Hash128 manifest_digest{};  // of the merged manifest
     uint32_t weight = 1;
-    uint8_t shuffle = 0;  // plan::Shuffle
+    uint8_t shuffle = 0;         // plan::Shuffle
+    uint32_t block_records = 0;  // of shuffle block
+    uint32_t window_blocks = 0;
   };
   OpenId open_id = 0;
   std::string dataset;          // which of the daemon's data sets serves it
