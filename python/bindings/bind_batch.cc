@@ -270,6 +270,9 @@ void BindBatch(nb::module_& m) {
           "payload_bytes", [](const Batch& self) { return (*self.batch)->payload_bytes(); },
           "Size of all payloads.")
       .def_prop_ro(
+          "valid", [](const Batch& self) { return (*self.batch)->valid_records(); },
+          "So many records, the first ones, are no padding.")
+      .def_prop_ro(
           "records",
           [](const Batch& self) { return BytesColumn{self.batch, (*self.batch)->records()}; },
           "The records' payloads as they are in the shards.")

@@ -23,6 +23,9 @@ from emlio._core import (
 StateDict = dict[str, Any]
 Source = str | os.PathLike[str]
 
+# What front ends call the mask that tells records from padding.
+VALID = "emlio/valid"
+
 _STATE_VERSION = 1
 _MIB = 1 << 20
 
@@ -49,9 +52,16 @@ class Loader:
         features: tf.train.Example features to parse: name to "bytes", "int64" or "float", followed
             by "[3]" for a fixed and "[]" for any number of values, and "?" where the feature may
             be absent. None: records only.
-        shuffle: "none", or "full" for an order of all records that differs with every epoch.
+        shuffle: "none"; "full" for an order of all records that differs with every epoch; "block"
+            for one that reads nearly in sequence: blocks of neighbouring records are shuffled, then
+            records inside windows of blocks.
+        shuffle_block: With shuffle="block": how much stays close together. An integer is records, a
+            string with a unit bytes: "4MiB" (B, KB, MB, GB, KiB, MiB, GiB). By default "1MiB".
+        shuffle_window: With shuffle="block": how much is mixed, likewise; the more, the more like
+            "full". By default "64MiB".
         seed: Of the order. All ranks must use the same.
-        tail: What becomes of a last batch that is not full: "keep" or "drop".
+        tail: What becomes of a last step that is not full: "keep" makes it smaller, "drop" leaves
+            it out, "pad" fills it up with records of the same epoch; `Batch.valid` tells which.
         rank: Of this process; by default what torchrun or Slurm say, else 0.
         world_size: Number of ranks; given together with `rank`.
         job: Common to all ranks of a job: storage hosts refuse ranks of one job that do not read
@@ -83,9 +93,11 @@ class Loader:
         batch_size: int | None = None,
         global_batch_size: int | None = None,
         features: Mapping[str, str] | None = None,
-        shuffle: Literal["none", "full"] = "none",
+        shuffle: Literal["none", "full", "block"] = "none",
+        shuffle_block: int | str | None = None,
+        shuffle_window: int | str | None = None,
         seed: int = 0,
-        tail: Literal["keep", "drop"] = "keep",
+        tail: Literal["keep", "drop", "pad"] = "keep",
         rank: int | None = None,
         world_size: int | None = None,
         job: str | None = None,
@@ -107,6 +119,8 @@ class Loader:
             "global_batch_size": _optional_count("global_batch_size", global_batch_size),
             "features": list((features or {}).items()),
             "shuffle": shuffle,
+            "shuffle_block": _size("shuffle_block", shuffle_block),
+            "shuffle_window": _size("shuffle_window", shuffle_window),
             "seed": _integer("seed", seed, 0, 2**64 - 1),
             "tail": tail,
             "rank": None if rank is None else _integer("rank", rank, 0, 2**32 - 1),
@@ -149,6 +163,8 @@ class Loader:
                 global_batch_size=options["global_batch_size"] or 0,
                 features=options["features"],
                 shuffle=options["shuffle"],
+                shuffle_block=options["shuffle_block"],
+                shuffle_window=options["shuffle_window"],
                 tail=options["tail"],
                 seed=options["seed"],
                 rank=placement.rank,
@@ -269,6 +285,8 @@ class Loader:
             "manifest_digest": core.manifest_digest,
             "seed": self._options["seed"],
             "shuffle": self._options["shuffle"],
+            "block_records": core.block_records,
+            "window_blocks": core.window_blocks,
             "tail": self._options["tail"],
             "global_batch_size": core.global_batch_size,
             "plan_hash": core.plan_hash,
@@ -294,6 +312,16 @@ class Loader:
         """Number of ranks that share the data."""
         self._opened()
         return self._placement.world_size if self._placement else 1
+
+    @property
+    def block_records(self) -> int:
+        """Records of a block of shuffle="block", made of `shuffle_block`; else 0."""
+        return self._opened().block_records
+
+    @property
+    def window_blocks(self) -> int:
+        """Blocks of a window of shuffle="block", made of `shuffle_window`; else 0."""
+        return self._opened().window_blocks
 
     @property
     def plan_hash(self) -> str:
@@ -422,6 +450,15 @@ def _integer(name: str, value: int, low: int, high: int) -> int:
     if not low <= number <= high:
         raise InvalidArgumentError(f"{name}={number} is not between {low} and {high}")
     return number
+
+
+def _size(name: str, value: int | str | None) -> str:
+    # In the form that the command line takes, which the core reads.
+    if value is None:
+        return ""
+    if isinstance(value, str) and value:
+        return value
+    return str(_integer(name, value, 1, 2**32 - 1))  # type: ignore[arg-type]
 
 
 def _optional_count(name: str, value: int | None, high: int = 2**31) -> int | None:

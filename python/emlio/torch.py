@@ -16,10 +16,14 @@ import torch
 import torch.distributed
 import torch.utils.data
 
+from emlio import _loader
 from emlio._core import Batch, InvalidArgumentError, PlanMismatchError, Ragged
 from emlio._loader import Loader, Source, StateDict, _refuse_worker_process
 
-__all__ = ["IterableDataset", "RaggedTensor", "to_tensors"]
+__all__ = ["VALID", "IterableDataset", "RaggedTensor", "to_tensors"]
+
+VALID = _loader.VALID
+"""Key of the mask that tells records from padding, in items of a loader with tail="pad"."""
 
 
 class RaggedTensor(NamedTuple):
@@ -34,18 +38,21 @@ class RaggedTensor(NamedTuple):
     row_offsets: torch.Tensor
 
 
-def to_tensors(batch: Batch) -> dict[str, Any]:
+def to_tensors(batch: Batch, *, with_valid: bool = False) -> dict[str, Any]:
     """The columns of a batch by feature name, numbers as tensors that share the batch's memory.
 
     int64 and float columns are tensors of shape (B,) or (B, k), or a RaggedTensor; bytes stay what
     they are in `Batch`. For a feature that may be absent ("label": "int64?"), the name followed by
-    "?" is a bool tensor of shape (B,) that tells where it is present.
+    "?" is a bool tensor of shape (B,) that tells where it is present. `with_valid` adds another
+    one, under the key `VALID`: False where a record only pads the batch.
     """
     columns: dict[str, Any] = {}
     for name in batch.keys():  # noqa: SIM118 (a batch has the length of its records)
         columns[name] = _to_tensor(batch[name])
         if batch.is_optional(name):
             columns[f"{name}?"] = torch.from_numpy(batch.present(name).copy())
+    if with_valid:
+        columns[VALID] = torch.arange(len(batch)) < batch.valid
     return columns
 
 
@@ -63,8 +70,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Batches for a DataLoader with `batch_size=None` and `num_workers=0`.
 
     Each `iter` is one pass, as of `emlio.Loader`. By default an item is a dict (see `to_tensors`),
-    or the `Batch` itself when no features are asked for. With `state_dict` and `load_state_dict`
-    it fits torchdata's StatefulDataLoader. More workers are refused: each would read all data.
+    or the `Batch` itself when no features are asked for; with tail="pad" the dict has the mask
+    `VALID` too. With `state_dict` and `load_state_dict` it fits torchdata's StatefulDataLoader.
+    More workers are refused: each would read all data.
 
     Where torch.distributed is initialised, rank and world size come from it, and the ranks compare
     their plans at the first pass.
@@ -98,6 +106,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 options["world_size"] = torch.distributed.get_world_size()
             self.loader = Loader(source, **options)
         self._convert = convert
+        self._pads = self.loader._options["tail"] == "pad"
         self._transform = transform
         self._compared = False
 
@@ -108,7 +117,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return map(self._item, iter(self.loader))
 
     def _item(self, batch: Batch) -> Any:
-        item: Any = to_tensors(batch) if self._convert and batch.keys() else batch
+        item: Any = batch
+        if self._convert and batch.keys():
+            item = to_tensors(batch, with_valid=self._pads)
         return item if self._transform is None else self._transform(item)
 
     def __len__(self) -> int:

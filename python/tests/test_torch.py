@@ -40,6 +40,24 @@ def test_a_data_loader_yields_tensors(dataset: IterableDataset) -> None:
     assert batches[-1]["id"].shape == (4,)
 
 
+@pytest.mark.parametrize("shuffle", ["none", "full", "block"])
+@pytest.mark.parametrize("tail", ["keep", "drop", "pad"])
+def test_len_is_what_a_data_loader_yields(hundred: Path, shuffle: str, tail: str) -> None:
+    options: dict[str, Any] = {"features": {"id": "int64"}, "shuffle": shuffle, "tail": tail}
+    dataset = IterableDataset(hundred, batch_size=8, **options)
+    loader = DataLoader(dataset, batch_size=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns where len() is wrong
+        items = list(loader)
+    assert len(dataset) == len(loader) == len(items) == (12 if tail == "drop" else 13)
+    assert len(items[-1]["id"]) == (4 if tail == "keep" else 8)
+    assert all((emlio.torch.VALID in item) == (tail == "pad") for item in items)
+    if tail == "pad":
+        valid = torch.cat([item["id"][item[emlio.torch.VALID]] for item in items])
+        assert sorted(valid.tolist()) == list(range(100))
+        assert items[0][emlio.torch.VALID].dtype == torch.bool
+
+
 def test_tensors_share_the_memory_of_the_batch_and_keep_it(dataset: IterableDataset) -> None:
     raw = next(iter(IterableDataset(dataset.loader, convert=False)))
     tensor = emlio.torch.to_tensors(raw)["id"]
