@@ -255,7 +255,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
                 const std::string& shuffle, const std::string& shuffle_block,
                 const std::string& shuffle_window, const std::string& tail, uint64_t seed,
                 uint32_t rank, uint32_t world_size, const std::string& job, const std::string& name,
-                uint64_t epochs, uint32_t streams, uint64_t prefetch_bytes,
+                uint64_t epochs, uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
                 uint64_t max_record_bytes, int64_t timeout_ms, int workers) {
   loader::LoaderOptions options;
   for (const nb::bytes& source : sources)
@@ -279,6 +279,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.job = job;
   options.name = name;
   options.epochs = epochs;
+  options.step_stride = step_stride;
   options.streams = streams;
   options.prefetch_bytes = prefetch_bytes;
   options.max_record_bytes = max_record_bytes;
@@ -300,7 +301,7 @@ void BindLoader(nb::module_& m) {
            nb::arg("global_batch_size"), nb::arg("features"), nb::arg("shuffle"),
            nb::arg("shuffle_block"), nb::arg("shuffle_window"), nb::arg("tail"), nb::arg("seed"),
            nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
-           nb::arg("epochs"), nb::arg("streams"), nb::arg("prefetch_bytes"),
+           nb::arg("epochs"), nb::arg("step_stride"), nb::arg("streams"), nb::arg("prefetch_bytes"),
            nb::arg("max_record_bytes"), nb::arg("timeout_ms"), nb::arg("workers"),
            "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),

@@ -141,6 +141,7 @@ class Loader:
         job: str,
         name: str,
         epochs: int,
+        step_stride: int,
         streams: int,
         prefetch_bytes: int,
         max_record_bytes: int,

@@ -147,12 +147,17 @@ class Loader:
         # would keep the connections until the garbage collector runs.
         self._pass_number = 0
         self._pass_epoch: int | None = None  # while it has not ended
+        # Where a pass is that worker processes read (see emlio.torch.DataLoader); None: the core's.
+        self._dealt: tuple[int, int] | None = None
+        # In a worker process: which of how many it is.
+        self._worker: tuple[int, int] | None = None
 
     def _opened(self) -> _core.Loader:
         if self._closed:
             raise CancelledError("the loader is closed")
         if self._core is None:
-            _refuse_worker_process()
+            if self._worker is None:
+                _refuse_worker_process()
             options = self._options
             placement = _environment.resolve(
                 os.environ, options["rank"], options["world_size"], options["job"]
@@ -172,6 +177,7 @@ class Loader:
                 job=placement.job,
                 name=options["name"] or "",
                 epochs=options["epochs"] or 0,
+                step_stride=1 if self._worker is None else self._worker[1],
                 streams=options["streams"],
                 prefetch_bytes=int(options["prefetch_mb"] * _MIB),
                 max_record_bytes=int(options["max_record_mb"] * _MIB),
@@ -187,11 +193,13 @@ class Loader:
 
         A pass that is still being read ends with it.
         """
-        _refuse_worker_process()
+        if self._worker is None:
+            _refuse_worker_process()
         core = self._opened()
         epoch, step = self._next_start(core)
         self._pass_number += 1
         self._pass_epoch = None
+        self._dealt = None
         self._start = (epoch, step)  # until its first batch is handed out
         core.start_pass(epoch, step)
         self._pass_epoch = epoch
@@ -200,14 +208,11 @@ class Loader:
     def _next_start(self, core: _core.Loader) -> tuple[int, int]:
         if self._start is not None:
             return self._start
-        epoch, step = core.cursor()
+        epoch, step = self._position(core)
         return (epoch, 0) if step == 0 else (epoch + 1, 0)
 
     def _next_batch(self, pass_number: int) -> Batch | None:
-        if pass_number != self._pass_number:
-            raise CancelledError(
-                "this pass has ended: another one was begun, or the position was set, since then"
-            )
+        self._check_pass(pass_number)
         if self._pass_epoch is None:
             return None
         batch = self._opened().next()
@@ -216,6 +221,12 @@ class Loader:
         else:
             self._start = None
         return batch
+
+    def _check_pass(self, pass_number: int) -> None:
+        if pass_number != self._pass_number:
+            raise CancelledError(
+                "this pass has ended: another one was begun, or the position was set, since then"
+            )
 
     def __len__(self) -> int:
         """Number of batches of a whole epoch, the same for all ranks."""
@@ -277,7 +288,36 @@ class Loader:
         self._end_pass()
 
     def _position(self, core: _core.Loader) -> tuple[int, int]:
-        return core.cursor() if self._start is None else self._start
+        return self._start or self._dealt or core.cursor()
+
+    def _deal_pass(self) -> tuple[int, int, int]:
+        """Begins a pass that worker processes read: its number, epoch and first step."""
+        epoch, step = self._next_start(self._opened())
+        self._end_pass()
+        self._start, self._pass_epoch = (epoch, step), epoch
+        return self._pass_number, epoch, step
+
+    def _count_dealt(self, epoch: int, step: int, steps: int) -> None:
+        """The batch before `step` of the dealt pass was handed out."""
+        ended = step == steps
+        self._start = None
+        self._dealt = (epoch + 1, 0) if ended else (epoch, step)
+        self._pass_epoch = None if ended else epoch
+
+    def _for_worker(self, number: int, count: int, start: tuple[int, int]) -> "Loader":
+        """In a worker process: a loader of every count-th batch from the number-th on."""
+        options = self._options
+        loader = Loader.__new__(Loader)
+        loader._options = {
+            **options,
+            "epochs": None,
+            "streams": -(-options["streams"] // count),
+            "prefetch_mb": max(1, options["prefetch_mb"] / count),
+            "workers": options["workers"] or 1,
+        }
+        loader._reset((start[0], start[1] + number))
+        loader._worker = (number, count)
+        return loader
 
     def _identity(self, core: _core.Loader) -> StateDict:
         return {
@@ -414,7 +454,8 @@ def _refuse_worker_process() -> None:
     if data is not None and data.get_worker_info() is not None:
         raise UnsupportedError(
             "a loader cannot be used in a worker process of a torch DataLoader, every worker "
-            "would read all data; set num_workers=0: receiving and parsing have their own threads"
+            "would read all data; set num_workers=0, since receiving and parsing have their own "
+            "threads, or use emlio.torch.DataLoader, which deals the batches out to workers"
         )
 
 

@@ -55,6 +55,10 @@ Status CheckOptions(const LoaderOptions& options) {
           "a block and a window of the shuffle have at least one record or byte");
     }
   }
+  if (options.step_stride == 0 || options.step_stride > wire::kMaxStride) {
+    return InvalidArgument(fmt::format("step_stride is {}; 1 to {} are possible",
+                                       options.step_stride, wire::kMaxStride));
+  }
   if (options.streams == 0 || options.streams > wire::kMaxStreams) {
     return InvalidArgument(
         fmt::format("streams is {}; 1 to {} are possible", options.streams, wire::kMaxStreams));
@@ -404,6 +408,7 @@ class Loader::Impl : public SourceClient::Owner {
     receiver_options.rank = options_.rank;
     receiver_options.world_size = options_.world_size;
     receiver_options.max_record_bytes = options_.max_record_bytes;
+    receiver_options.stride = options_.step_stride;
     MutexLock lock(mu_);
     receiver_ =
         std::make_unique<session::Receiver>(plan_, std::move(receiver_sources), receiver_options);

@@ -45,6 +45,9 @@ struct LoaderOptions {
   // Where training ends, if that is known: epochs 0 to epochs-1 are going to be read, in order, and
   // the next one is read ahead while this one ends. 0: not known, one pass at a time.
   uint64_t epochs = 0;
+  // For processes that share the batches of one rank, each with a loader of its own: of every so
+  // many steps this one reads one, from the step on at which StartPass begins.
+  uint32_t step_stride = 1;
   uint32_t streams = 4;                           // data connections to each daemon
   uint64_t prefetch_bytes = uint64_t{256} << 20;  // received or on the way, not handed out
   uint64_t max_record_bytes = uint64_t{256} << 20;
@@ -118,7 +121,7 @@ class Loader {
   ~Loader();
 
   uint64_t records() const;          // of the whole data set
-  uint64_t steps_per_epoch() const;  // of every rank
+  uint64_t steps_per_epoch() const;  // of every rank, whatever step_stride
   const dataset::Manifest& manifest() const;
   const plan::Plan& plan() const;
 

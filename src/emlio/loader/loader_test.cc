@@ -253,6 +253,41 @@ TEST_F(LoaderTest, ResumesAtAnyStep) {
   EXPECT_EQ((*batch)->epoch(), 4u);
 }
 
+TEST_F(LoaderTest, LoadersWithAStrideShareTheStepsOfARank) {
+  WriteShards("d", 0, 2, 50, 0);
+  auto daemon = Serve("d");
+  LoaderOptions options = Options({Url(*daemon)}, 8);
+  options.shuffle = plan::Shuffle::kFull;
+  options.epochs = 2;
+  auto whole_loader = Open(options);
+  options.step_stride = 3;
+  for (const uint64_t start : {0u, 4u}) {
+    std::vector<std::vector<uint64_t>> batches(13);
+    for (uint64_t first = start; first < start + 3; ++first) {
+      auto loader = Open(options);
+      ASSERT_NE(loader, nullptr);
+      EXPECT_EQ(loader->steps_per_epoch(), 13u);
+      ASSERT_TRUE(loader->StartPass({0, first}).ok());
+      for (uint64_t step = first; step < 13; step += 3) {
+        auto batch = loader->Next();
+        ASSERT_TRUE(batch.ok() && *batch != nullptr);
+        EXPECT_EQ((*batch)->step(), step);
+        batches[step].assign((*batch)->indices().begin(), (*batch)->indices().end());
+      }
+      EXPECT_EQ(*loader->Next(), nullptr);
+      EXPECT_EQ(loader->cursor(), (Cursor{1, first % 3}));
+      // The next epoch, of which another step may come first.
+      ASSERT_TRUE(loader->StartPass({1, (first + 1) % 3}).ok());
+      auto batch = loader->Next();
+      ASSERT_TRUE(batch.ok() && *batch != nullptr);
+      EXPECT_EQ((*batch)->step(), (first + 1) % 3);
+    }
+    std::vector<uint64_t> ids;
+    for (const auto& batch : batches) ids.insert(ids.end(), batch.begin(), batch.end());
+    EXPECT_EQ(ids, Read(whole_loader.get(), {0, start}).ids);
+  }
+}
+
 constexpr std::array kShuffles = {plan::Shuffle::kNone, plan::Shuffle::kFull,
                                   plan::Shuffle::kBlock};
 constexpr std::array kTails = {plan::Tail::kDrop, plan::Tail::kKeep, plan::Tail::kPad};
@@ -637,6 +672,7 @@ TEST_F(LoaderTest, OptionsThatCannotWorkAreRefused) {
   EXPECT_EQ(code([](LoaderOptions* o) { o->rank = 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->world_size = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->streams = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](LoaderOptions* o) { o->step_stride = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources.clear(); }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources = {"http://x/y"}; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources = {"tcp://x:1"}; }), Code::kInvalidArgument);

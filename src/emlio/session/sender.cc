@@ -56,16 +56,23 @@ bool Sender::HasShare() const {
       // Sooner or later every record comes to every rank,
       if (source.shuffle != plan::Shuffle::kNone) return true;
       // unless all epochs are alike. A step that lies inside the shard ends the search.
-      for (uint64_t step = begin / global_batch;
-           step < plan_->steps_per_epoch() && step * global_batch < end; ++step) {
+      for (uint64_t step = WantedFrom(begin / global_batch);
+           step < plan_->steps_per_epoch() && step * global_batch < end; step += open_.stride) {
         if (touches(step, begin, end)) return true;
       }
       // The last one may begin the order anew.
-      if (touches(plan_->steps_per_epoch() - 1, begin, end)) return true;
+      const uint64_t last = plan_->steps_per_epoch() - 1;
+      if (WantedFrom(last) == last && touches(last, begin, end)) return true;
     }
     begin = end;
   }
   return false;
+}
+
+// The first step that is wanted, of those from `step` on; it may lie behind the epoch's end.
+uint64_t Sender::WantedFrom(uint64_t step) const {
+  const uint64_t behind = (step + open_.stride - open_.step % open_.stride) % open_.stride;
+  return behind == 0 ? step : step + open_.stride - behind;
 }
 
 // In manifest order this daemon's next shard may be far behind: moves on, within the epoch, to just
@@ -86,7 +93,7 @@ void Sender::PassOverOtherShards() {
     }
     begin += source.shard_records[shard];
   }
-  if (next_step > at_.step) at_.step = next_step - 1;
+  if (next_step > at_.step) at_.step = WantedFrom(next_step) - open_.stride;
 }
 
 // Those of a step's slots [begin, end) that this daemon fills, in slot order.
@@ -144,11 +151,11 @@ void Sender::PlanAhead() {
       return;
     }
     if (planned_slots_ == share_.slots) {
-      if (at_.step + 1 < plan_->steps_per_epoch()) {
-        BeginStep({at_.epoch, at_.step + 1});
+      if (at_.step + open_.stride < plan_->steps_per_epoch()) {
+        BeginStep({at_.epoch, at_.step + open_.stride});
       } else {
         epoch_flow_ends_.push_back(planned_flow_);
-        BeginStep({at_.epoch + 1, 0});
+        BeginStep({at_.epoch + 1, open_.step % open_.stride});
       }
       cost += kCostOfAStep;
       continue;

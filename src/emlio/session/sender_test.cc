@@ -836,6 +836,58 @@ TEST(SenderTest, ADaemonWhoseRecordsOnlyPadTheRanksShareSendsThem) {
   EXPECT_TRUE(kept->finished());
 }
 
+TEST(SenderTest, OfEveryStrideStepsOneIsSentInEachEpoch) {
+  wire::Open open = MakeOpen();
+  open.step = 4;
+  open.stride = 3;
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({20}, 2), FakeRecords(10));
+  std::vector<std::pair<uint64_t, uint64_t>> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.emplace_back(job.header.epoch, job.header.step);
+  }
+  using Step = std::pair<uint64_t, uint64_t>;
+  EXPECT_THAT(steps, ElementsAre(Step(0, 4), Step(0, 7), Step(1, 1), Step(1, 4), Step(1, 7)));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+}
+
+// Step 2 of 3 is the only one with records of the second shard, and never wanted.
+TEST(SenderTest, ADaemonWhoseRecordsAreOnlyInOtherStepsNeitherLoopsNorEnds) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  open.stride = 2;
+  open.step = 1;
+  SetBit(&open.assigned, 1);
+  TestSender none(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_FALSE(none.Send().has_value());
+  EXPECT_TRUE(none->finished());
+  open.step = 0;
+  open.epochs = 1;
+  TestSender some(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_EQ(some.SendAll().size(), 1u);
+}
+
+TEST(SenderTest, AStrideGoesOnBehindShardsOfOtherDaemons) {
+  constexpr uint64_t kMany = 1'000'000'000'000;
+  for (const uint64_t step : {0, 1, 2}) {
+    wire::Open open = MakeOpen();
+    open.epochs = 2;
+    open.stride = 3;
+    open.step = step;
+    SetBit(&open.assigned, 1);
+    TestSender sender(open, MakePlan({kMany, 60, kMany}, 10), FakeRecords(10));
+    std::vector<uint64_t> steps;
+    for (const ChunkJob& job : sender.SendAll()) steps.push_back(job.header.step);
+    ASSERT_EQ(steps.size(), 4u);
+    for (uint64_t sent : steps) {
+      EXPECT_EQ(sent % 3, step);
+      EXPECT_GE(sent, kMany / 10);
+      EXPECT_LT(sent, kMany / 10 + 6);
+    }
+  }
+}
+
 // Planning through everything in between would take days.
 TEST(SenderTest, ADaemonWhoseShardsComeLateInManifestOrderStartsAtOnce) {
   constexpr uint64_t kMany = 1'000'000'000'000;

@@ -75,6 +75,7 @@ class Harness {
     ReceiverOptions options;
     options.world_size = world_size_;
     options.max_record_bytes = kMaxRecordBytes;
+    options.stride = 1 + static_cast<uint32_t>(input_.Below(3));
     std::vector<ReceiverSource> sources(2);
     for (ReceiverSource& source : sources) {
       source.streams = 2;

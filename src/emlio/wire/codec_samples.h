@@ -75,6 +75,7 @@ inline std::vector<Sample> Samples() {
                          .epoch = 5,
                          .step = 1234,
                          .epochs = 0,
+                         .stride = 3,
                          .assigned = {0x05, 0x80},
                          .filled = {0xff},
                          .streams = 256,

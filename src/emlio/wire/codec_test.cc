@@ -114,6 +114,7 @@ TEST(Codec, PutsEveryFieldWhereItBelongs) {
   EXPECT_EQ(open.epoch, 5u);
   EXPECT_EQ(open.step, 1234u);
   EXPECT_EQ(open.epochs, 0u);
+  EXPECT_EQ(open.stride, 3u);
   EXPECT_EQ(open.assigned, (Bytes{0x05, 0x80}));
   EXPECT_EQ(open.filled, (Bytes{0xff}));
   EXPECT_EQ(open.streams, 256u);

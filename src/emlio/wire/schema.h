@@ -131,6 +131,7 @@ struct Schema<Open> {
     io.Number("epoch", m.epoch, 0, kAnyU64);
     io.Number("step", m.step, 0, kAnyU64);
     io.Number("epochs", m.epochs, 0, kAnyU64);
+    io.NumberOr("stride", m.stride, 1, 1, kMaxStride);
     io.Bitmap("assigned", m.assigned);
     io.Bitmap("filled", m.filled);
     io.Number("streams", m.streams, 1, kMaxStreams);
