@@ -246,13 +246,27 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
   batch->require_option(1);
   AddNamed(
       sub, "--shuffle", &plan::ParseShuffle, [&](plan::Shuffle value) { options.shuffle = value; },
-      "Order of the records: none or full")
+      "Order of the records: none, full, or block (blocks of neighbours, mixed inside windows)")
       ->default_str("none");
+  const auto add_size = [&](const char* flag, std::optional<plan::ShuffleSize>* size,
+                            const char* help, const char* fallback) {
+    AddNamed(
+        sub, flag, &plan::ParseShuffleSize, [=](plan::ShuffleSize value) { *size = value; }, help)
+        ->type_name("SIZE")
+        ->default_str(fallback);
+  };
+  add_size("--shuffle-block", &options.shuffle_block,
+           "With --shuffle block: what stays close together; records (500) or bytes (4MiB)",
+           "1MiB");
+  add_size("--shuffle-window", &options.shuffle_window,
+           "With --shuffle block: what is mixed; the larger, the more like full", "64MiB");
   AddCount(sub, "--seed", &options.seed, "Of the shuffle; the same for all ranks")
       ->capture_default_str();
   AddNamed(
       sub, "--tail", &plan::ParseTail, [&](plan::Tail value) { options.tail = value; },
-      "Records left over after the last full step: keep (a shorter step) or drop")
+      "Records left over after the last full step: keep (a shorter step), drop, or pad (a full "
+      "step, "
+      "the rest of which repeats records)")
       ->default_str("keep");
   AddCount(sub, "--epochs", &command.passes, "Passes to make", {.lowest = 1});
   AddCount(sub, "--rank", &options.rank, "Which rank to be");

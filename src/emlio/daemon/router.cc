@@ -401,6 +401,8 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   spec.sources[0].manifest_digest = digest;
   spec.sources[0].weight = open.sources.front().weight;
   spec.sources[0].shuffle = static_cast<plan::Shuffle>(open.sources.front().shuffle);
+  spec.sources[0].block_records = open.sources.front().block_records;
+  spec.sources[0].window_blocks = open.sources.front().window_blocks;
   for (const dataset::ShardInfo& shard : manifest->shards()) {
     spec.sources[0].shard_records.push_back(shard.records);
   }

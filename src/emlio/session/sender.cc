@@ -46,6 +46,9 @@ Sender::Sender(const wire::Open& open, std::shared_ptr<const plan::Plan> plan,
 bool Sender::HasShare() const {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   const uint64_t global_batch = plan_->spec().global_batch;
+  const auto touches = [this](uint64_t step, uint64_t begin, uint64_t end) {
+    return plan_->Touches(plan_->Share(step, open_.rank, open_.world_size), begin, end);
+  };
   uint64_t begin = 0;
   for (size_t shard = 0; shard < source.shard_records.size(); ++shard) {
     const uint64_t end = begin + source.shard_records[shard];
@@ -53,26 +56,36 @@ bool Sender::HasShare() const {
       // Sooner or later every record comes to every rank,
       if (source.shuffle != plan::Shuffle::kNone) return true;
       // unless all epochs are alike. A step that lies inside the shard ends the search.
-      for (uint64_t step = begin / global_batch;
-           step < plan_->steps_per_epoch() && step * global_batch < end; ++step) {
-        const plan::StepShare share = plan_->Share(step, open_.rank, open_.world_size);
-        if (share.first_position < end && share.first_position + share.slots > begin) return true;
+      for (uint64_t step = WantedFrom(begin / global_batch);
+           step < plan_->steps_per_epoch() && step * global_batch < end; step += open_.stride) {
+        if (touches(step, begin, end)) return true;
       }
+      // The last one may begin the order anew.
+      const uint64_t last = plan_->steps_per_epoch() - 1;
+      if (WantedFrom(last) == last && touches(last, begin, end)) return true;
     }
     begin = end;
   }
   return false;
 }
 
+// The first step that is wanted, of those from `step` on; it may lie behind the epoch's end.
+uint64_t Sender::WantedFrom(uint64_t step) const {
+  const uint64_t behind = (step + open_.stride - open_.step % open_.stride) % open_.stride;
+  return behind == 0 ? step : step + open_.stride - behind;
+}
+
 // In manifest order this daemon's next shard may be far behind: moves on, within the epoch, to just
-// before the step in which it begins. REQUIRES: the present step has nothing more to send.
+// before the step in which it begins, or before the last one where that is padded: it begins the
+// order anew. REQUIRES: the present step has nothing more to send.
 void Sender::PassOverOtherShards() {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   if (source.shuffle != plan::Shuffle::kNone || open_.assigned.empty()) return;
   const uint64_t global_batch = plan_->spec().global_batch;
   const plan::PlannedRecord at = plan_->Locate(at_.step * global_batch);
   uint64_t begin = at_.step * global_batch - at.record;
-  uint64_t next_step = plan_->steps_per_epoch();
+  const bool may_pad = plan_->spec().tail == plan::Tail::kPad;
+  uint64_t next_step = plan_->steps_per_epoch() - (may_pad ? 1 : 0);
   for (size_t shard = at.shard; shard < source.shard_records.size(); ++shard) {
     if (source.shard_records[shard] > 0 && TestBit(open_.assigned, shard)) {
       next_step = std::min(next_step, begin / global_batch);
@@ -80,7 +93,7 @@ void Sender::PassOverOtherShards() {
     }
     begin += source.shard_records[shard];
   }
-  if (next_step > at_.step) at_.step = next_step - 1;
+  if (next_step > at_.step) at_.step = WantedFrom(next_step) - open_.stride;
 }
 
 // Those of a step's slots [begin, end) that this daemon fills, in slot order.
@@ -138,11 +151,11 @@ void Sender::PlanAhead() {
       return;
     }
     if (planned_slots_ == share_.slots) {
-      if (at_.step + 1 < plan_->steps_per_epoch()) {
-        BeginStep({at_.epoch, at_.step + 1});
+      if (at_.step + open_.stride < plan_->steps_per_epoch()) {
+        BeginStep({at_.epoch, at_.step + open_.stride});
       } else {
         epoch_flow_ends_.push_back(planned_flow_);
-        BeginStep({at_.epoch + 1, 0});
+        BeginStep({at_.epoch + 1, open_.step % open_.stride});
       }
       cost += kCostOfAStep;
       continue;

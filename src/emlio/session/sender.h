@@ -167,6 +167,7 @@ class Sender {
   void PlanAhead();
   NextResult Planned();
   void BeginStep(StepPosition at);
+  uint64_t WantedFrom(uint64_t step) const;
   void PassOverOtherShards();
   void AppendSlotsOf(StepPosition at, uint32_t begin, uint32_t end, std::vector<Slot>* slots) const;
   static void BeginJob(const ChunkRange& range, ChunkJob* job);

@@ -807,6 +807,87 @@ TEST(SenderTest, ADaemonWhoseRecordsTheRankNeverGetsNeitherLoopsNorEnds) {
   EXPECT_EQ(this_rank.SendAll().size(), 1u);
 }
 
+// In manifest order the last step's padding begins anew with the first records.
+TEST(SenderTest, ADaemonWhoseRecordsOnlyPadTheRanksShareSendsThem) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  open.world_size = 2;
+  open.rank = 1;
+  SetBit(&open.assigned, 0);
+  // Steps of 4: records 0 and 1 are rank 0's; as padding they are rank 1's.
+  TestSender sender(open,
+                    MakePlan({2, 1'000'000'000'000}, 4, plan::Shuffle::kNone, plan::Tail::kPad),
+                    FakeRecords(10));
+  std::vector<uint64_t> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.push_back(job.header.step);
+    EXPECT_THAT(job.header.slots, ElementsAre(0, 1));
+    EXPECT_EQ(job.records[0].shard, 0u);
+    EXPECT_EQ(job.records[1].record, 1u);
+  }
+  EXPECT_THAT(steps, ElementsAre(250'000'000'000, 250'000'000'000));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+
+  // Without padding it never has anything to send to that rank.
+  TestSender kept(open, MakePlan({2, 4}, 4, plan::Shuffle::kNone, plan::Tail::kKeep),
+                  FakeRecords(10));
+  EXPECT_FALSE(kept.Send().has_value());
+  EXPECT_TRUE(kept->finished());
+}
+
+TEST(SenderTest, OfEveryStrideStepsOneIsSentInEachEpoch) {
+  wire::Open open = MakeOpen();
+  open.step = 4;
+  open.stride = 3;
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({20}, 2), FakeRecords(10));
+  std::vector<std::pair<uint64_t, uint64_t>> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.emplace_back(job.header.epoch, job.header.step);
+  }
+  using Step = std::pair<uint64_t, uint64_t>;
+  EXPECT_THAT(steps, ElementsAre(Step(0, 4), Step(0, 7), Step(1, 1), Step(1, 4), Step(1, 7)));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+}
+
+// Step 2 of 3 is the only one with records of the second shard, and never wanted.
+TEST(SenderTest, ADaemonWhoseRecordsAreOnlyInOtherStepsNeitherLoopsNorEnds) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  open.stride = 2;
+  open.step = 1;
+  SetBit(&open.assigned, 1);
+  TestSender none(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_FALSE(none.Send().has_value());
+  EXPECT_TRUE(none->finished());
+  open.step = 0;
+  open.epochs = 1;
+  TestSender some(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_EQ(some.SendAll().size(), 1u);
+}
+
+TEST(SenderTest, AStrideGoesOnBehindShardsOfOtherDaemons) {
+  constexpr uint64_t kMany = 1'000'000'000'000;
+  for (const uint64_t step : {0, 1, 2}) {
+    wire::Open open = MakeOpen();
+    open.epochs = 2;
+    open.stride = 3;
+    open.step = step;
+    SetBit(&open.assigned, 1);
+    TestSender sender(open, MakePlan({kMany, 60, kMany}, 10), FakeRecords(10));
+    std::vector<uint64_t> steps;
+    for (const ChunkJob& job : sender.SendAll()) steps.push_back(job.header.step);
+    ASSERT_EQ(steps.size(), 4u);
+    for (uint64_t sent : steps) {
+      EXPECT_EQ(sent % 3, step);
+      EXPECT_GE(sent, kMany / 10);
+      EXPECT_LT(sent, kMany / 10 + 6);
+    }
+  }
+}
+
 // Planning through everything in between would take days.
 TEST(SenderTest, ADaemonWhoseShardsComeLateInManifestOrderStartsAtOnce) {
   constexpr uint64_t kMany = 1'000'000'000'000;

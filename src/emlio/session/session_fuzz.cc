@@ -68,12 +68,14 @@ class Harness {
     const uint64_t records = 8 + input_.Below(20);
     const uint64_t more_records = input_.Below(10);
     const uint64_t batch = 2 + input_.Below(6);
-    const auto shuffle = input_.Below(2) == 0 ? plan::Shuffle::kNone : plan::Shuffle::kFull;
-    plan_ = testing::MakePlan({records, more_records}, batch, shuffle, plan::Tail::kDrop);
+    const auto shuffle = static_cast<plan::Shuffle>(input_.Below(3));
+    const auto tail = input_.Below(2) == 0 ? plan::Tail::kDrop : plan::Tail::kPad;
+    plan_ = testing::MakePlan({records, more_records}, batch, shuffle, tail);
     world_size_ = 1 + static_cast<uint32_t>(input_.Below(2));
     ReceiverOptions options;
     options.world_size = world_size_;
     options.max_record_bytes = kMaxRecordBytes;
+    options.stride = 1 + static_cast<uint32_t>(input_.Below(3));
     std::vector<ReceiverSource> sources(2);
     for (ReceiverSource& source : sources) {
       source.streams = 2;
