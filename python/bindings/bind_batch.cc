@@ -107,6 +107,12 @@ const example::Column& FindColumn(const loader::Batch& batch, const std::string&
   throw nb::key_error(message.c_str());
 }
 
+// Pickled as a plain list: an array of another process's memory would be no view of it anyway.
+nb::object AsList(nb::handle self) {
+  return nb::make_tuple(nb::borrow(reinterpret_cast<PyObject*>(&PyList_Type)),
+                        nb::make_tuple(nb::steal(PySequence_List(self.ptr()))));
+}
+
 nb::object Iterator(nb::handle self) { return nb::steal(PySeqIter_New(self.ptr())); }
 
 // --- BytesColumn
@@ -247,6 +253,7 @@ void BindBatch(nb::module_& m) {
       .def("__getitem__", &BytesItem, nb::arg("index"))
       .def("__getitem__", &BytesItems, nb::arg("index"))
       .def("__iter__", &Iterator)
+      .def("__reduce__", &AsList)
       .def("tolist", &BytesList, "All values as bytes objects, which are copies.")
       .def("__repr__", [](const BytesColumn& self) {
         return "<emlio.BytesColumn of " + std::to_string(self.values.size()) + " values>";
@@ -259,6 +266,7 @@ void BindBatch(nb::module_& m) {
       .def("__len__", &Rows)
       .def("__getitem__", &RaggedItem, nb::arg("index"))
       .def("__iter__", &Iterator)
+      .def("__reduce__", &AsList)
       .def("__repr__", [](const Ragged& self) {
         return "<emlio.Ragged of " + std::to_string(Rows(self)) + " records>";
       });
@@ -269,6 +277,9 @@ void BindBatch(nb::module_& m) {
       .def_prop_ro(
           "payload_bytes", [](const Batch& self) { return (*self.batch)->payload_bytes(); },
           "Size of all payloads.")
+      .def_prop_ro(
+          "valid", [](const Batch& self) { return (*self.batch)->valid_records(); },
+          "So many records, the first ones, are no padding.")
       .def_prop_ro(
           "records",
           [](const Batch& self) { return BytesColumn{self.batch, (*self.batch)->records()}; },

@@ -42,6 +42,8 @@ class SharedLoader {
         plan_hash_(ToHex(loader->plan().hash())),
         manifest_digest_(ToHex(loader->manifest().digest())),
         global_batch_size_(loader->plan().spec().global_batch),
+        block_records_(loader->plan().spec().sources.front().block_records),
+        window_blocks_(loader->plan().spec().sources.front().window_blocks),
         loader_(std::move(loader)) {}
 
   SharedLoader(const SharedLoader&) = delete;
@@ -98,6 +100,7 @@ class SharedLoader {
     nb::dict out;
     out["batches"] = stats.batches;
     out["records"] = stats.records;
+    out["padded_records"] = stats.padded_records;
     out["payload_bytes"] = stats.payload_bytes;
     out["chunks"] = stats.chunks;
     out["duplicate_records"] = stats.duplicate_records;
@@ -132,6 +135,8 @@ class SharedLoader {
   const std::string& plan_hash() const { return plan_hash_; }
   const std::string& manifest_digest() const { return manifest_digest_; }
   uint64_t global_batch_size() const { return global_batch_size_; }
+  uint32_t block_records() const { return block_records_; }
+  uint32_t window_blocks() const { return window_blocks_; }
 
   // Called about every 100 ms by a thread that waits: true when the wait must end.
   static bool Interrupted() {
@@ -224,6 +229,8 @@ class SharedLoader {
   const std::string plan_hash_;
   const std::string manifest_digest_;
   const uint64_t global_batch_size_;
+  const uint32_t block_records_;
+  const uint32_t window_blocks_;
 
   std::atomic<bool> closing_ = false;
   Mutex mutex_;
@@ -236,12 +243,19 @@ class SharedLoader {
 
 thread_local SharedLoader* SharedLoader::waiting_in_ = nullptr;
 
+plan::ShuffleSize ParseSize(const char* option, const std::string& text) {
+  Result<plan::ShuffleSize> size = plan::ParseShuffleSize(text);
+  if (!size.ok()) Raise(size.status().WithContext(option));
+  return *size;
+}
+
 void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint64_t batch_size,
                 uint64_t global_batch_size,
                 const std::vector<std::pair<std::string, std::string>>& features,
-                const std::string& shuffle, const std::string& tail, uint64_t seed, uint32_t rank,
-                uint32_t world_size, const std::string& job, const std::string& name,
-                uint64_t epochs, uint32_t streams, uint64_t prefetch_bytes,
+                const std::string& shuffle, const std::string& shuffle_block,
+                const std::string& shuffle_window, const std::string& tail, uint64_t seed,
+                uint32_t rank, uint32_t world_size, const std::string& job, const std::string& name,
+                uint64_t epochs, uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
                 uint64_t max_record_bytes, int64_t timeout_ms, int workers) {
   loader::LoaderOptions options;
   for (const nb::bytes& source : sources)
@@ -252,6 +266,12 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
     options.features.push_back(ValueOrRaise(example::ParseFeatureSpec(feature, spec)));
   }
   options.shuffle = ValueOrRaise(plan::ParseShuffle(shuffle));
+  if (!shuffle_block.empty()) {
+    options.shuffle_block = ParseSize("shuffle_block", shuffle_block);
+  }
+  if (!shuffle_window.empty()) {
+    options.shuffle_window = ParseSize("shuffle_window", shuffle_window);
+  }
   options.tail = ValueOrRaise(plan::ParseTail(tail));
   options.seed = seed;
   options.rank = rank;
@@ -259,6 +279,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.job = job;
   options.name = name;
   options.epochs = epochs;
+  options.step_stride = step_stride;
   options.streams = streams;
   options.prefetch_bytes = prefetch_bytes;
   options.max_record_bytes = max_record_bytes;
@@ -277,9 +298,10 @@ void BindLoader(nb::module_& m) {
   nb::class_<SharedLoader>(m, "Loader",
                            "The C++ loader; emlio.Loader adds epochs, states and defaults.")
       .def("__init__", &OpenLoader, nb::kw_only(), nb::arg("sources"), nb::arg("batch_size"),
-           nb::arg("global_batch_size"), nb::arg("features"), nb::arg("shuffle"), nb::arg("tail"),
-           nb::arg("seed"), nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
-           nb::arg("epochs"), nb::arg("streams"), nb::arg("prefetch_bytes"),
+           nb::arg("global_batch_size"), nb::arg("features"), nb::arg("shuffle"),
+           nb::arg("shuffle_block"), nb::arg("shuffle_window"), nb::arg("tail"), nb::arg("seed"),
+           nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
+           nb::arg("epochs"), nb::arg("step_stride"), nb::arg("streams"), nb::arg("prefetch_bytes"),
            nb::arg("max_record_bytes"), nb::arg("timeout_ms"), nb::arg("workers"),
            "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),
@@ -298,7 +320,9 @@ void BindLoader(nb::module_& m) {
       .def_prop_ro("manifest_digest", &SharedLoader::manifest_digest,
                    "Names the data set's exact contents.")
       .def_prop_ro("global_batch_size", &SharedLoader::global_batch_size,
-                   "Records of one step, over all ranks.");
+                   "Records of one step, over all ranks.")
+      .def_prop_ro("block_records", &SharedLoader::block_records, "Records of a block, or 0.")
+      .def_prop_ro("window_blocks", &SharedLoader::window_blocks, "Blocks of a window, or 0.");
 }
 
 }  // namespace emlio::python

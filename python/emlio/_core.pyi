@@ -103,6 +103,12 @@ class Batch:
     @property
     def payload_bytes(self) -> int:
         """Size of all payloads."""
+    @property
+    def valid(self) -> int:
+        """So many records, the first ones, are the epoch's own; those behind them are padding.
+
+        Below len(batch) with tail="pad" alone, in the last batch of an epoch, where it may be 0.
+        """
     def __len__(self) -> int: ...
     def __getitem__(self, name: str) -> Any: ...
     def __contains__(self, name: object) -> bool: ...
@@ -126,6 +132,8 @@ class Loader:
         global_batch_size: int,
         features: Sequence[tuple[str, str]],
         shuffle: str,
+        shuffle_block: str,
+        shuffle_window: str,
         tail: str,
         seed: int,
         rank: int,
@@ -133,6 +141,7 @@ class Loader:
         job: str,
         name: str,
         epochs: int,
+        step_stride: int,
         streams: int,
         prefetch_bytes: int,
         max_record_bytes: int,
@@ -155,3 +164,7 @@ class Loader:
     def manifest_digest(self) -> str: ...
     @property
     def global_batch_size(self) -> int: ...
+    @property
+    def block_records(self) -> int: ...
+    @property
+    def window_blocks(self) -> int: ...

@@ -23,6 +23,9 @@ from emlio._core import (
 StateDict = dict[str, Any]
 Source = str | os.PathLike[str]
 
+# What front ends call the mask that tells records from padding.
+VALID = "emlio/valid"
+
 _STATE_VERSION = 1
 _MIB = 1 << 20
 
@@ -49,9 +52,16 @@ class Loader:
         features: tf.train.Example features to parse: name to "bytes", "int64" or "float", followed
             by "[3]" for a fixed and "[]" for any number of values, and "?" where the feature may
             be absent. None: records only.
-        shuffle: "none", or "full" for an order of all records that differs with every epoch.
+        shuffle: "none"; "full" for an order of all records that differs with every epoch; "block"
+            for one that reads nearly in sequence: blocks of neighbouring records are shuffled, then
+            records inside windows of blocks.
+        shuffle_block: With shuffle="block": how much stays close together. An integer is records, a
+            string with a unit bytes: "4MiB" (B, KB, MB, GB, KiB, MiB, GiB). By default "1MiB".
+        shuffle_window: With shuffle="block": how much is mixed, likewise; the more, the more like
+            "full". By default "64MiB".
         seed: Of the order. All ranks must use the same.
-        tail: What becomes of a last batch that is not full: "keep" or "drop".
+        tail: What becomes of a last step that is not full: "keep" makes it smaller, "drop" leaves
+            it out, "pad" fills it up with records of the same epoch; `Batch.valid` tells which.
         rank: Of this process; by default what torchrun or Slurm say, else 0.
         world_size: Number of ranks; given together with `rank`.
         job: Common to all ranks of a job: storage hosts refuse ranks of one job that do not read
@@ -83,9 +93,11 @@ class Loader:
         batch_size: int | None = None,
         global_batch_size: int | None = None,
         features: Mapping[str, str] | None = None,
-        shuffle: Literal["none", "full"] = "none",
+        shuffle: Literal["none", "full", "block"] = "none",
+        shuffle_block: int | str | None = None,
+        shuffle_window: int | str | None = None,
         seed: int = 0,
-        tail: Literal["keep", "drop"] = "keep",
+        tail: Literal["keep", "drop", "pad"] = "keep",
         rank: int | None = None,
         world_size: int | None = None,
         job: str | None = None,
@@ -107,6 +119,8 @@ class Loader:
             "global_batch_size": _optional_count("global_batch_size", global_batch_size),
             "features": list((features or {}).items()),
             "shuffle": shuffle,
+            "shuffle_block": _size("shuffle_block", shuffle_block),
+            "shuffle_window": _size("shuffle_window", shuffle_window),
             "seed": _integer("seed", seed, 0, 2**64 - 1),
             "tail": tail,
             "rank": None if rank is None else _integer("rank", rank, 0, 2**32 - 1),
@@ -133,12 +147,17 @@ class Loader:
         # would keep the connections until the garbage collector runs.
         self._pass_number = 0
         self._pass_epoch: int | None = None  # while it has not ended
+        # Where a pass is that worker processes read (see emlio.torch.DataLoader); None: the core's.
+        self._dealt: tuple[int, int] | None = None
+        # In a worker process: which of how many it is.
+        self._worker: tuple[int, int] | None = None
 
     def _opened(self) -> _core.Loader:
         if self._closed:
             raise CancelledError("the loader is closed")
         if self._core is None:
-            _refuse_worker_process()
+            if self._worker is None:
+                _refuse_worker_process()
             options = self._options
             placement = _environment.resolve(
                 os.environ, options["rank"], options["world_size"], options["job"]
@@ -149,6 +168,8 @@ class Loader:
                 global_batch_size=options["global_batch_size"] or 0,
                 features=options["features"],
                 shuffle=options["shuffle"],
+                shuffle_block=options["shuffle_block"],
+                shuffle_window=options["shuffle_window"],
                 tail=options["tail"],
                 seed=options["seed"],
                 rank=placement.rank,
@@ -156,6 +177,7 @@ class Loader:
                 job=placement.job,
                 name=options["name"] or "",
                 epochs=options["epochs"] or 0,
+                step_stride=1 if self._worker is None else self._worker[1],
                 streams=options["streams"],
                 prefetch_bytes=int(options["prefetch_mb"] * _MIB),
                 max_record_bytes=int(options["max_record_mb"] * _MIB),
@@ -171,11 +193,13 @@ class Loader:
 
         A pass that is still being read ends with it.
         """
-        _refuse_worker_process()
+        if self._worker is None:
+            _refuse_worker_process()
         core = self._opened()
         epoch, step = self._next_start(core)
         self._pass_number += 1
         self._pass_epoch = None
+        self._dealt = None
         self._start = (epoch, step)  # until its first batch is handed out
         core.start_pass(epoch, step)
         self._pass_epoch = epoch
@@ -184,14 +208,11 @@ class Loader:
     def _next_start(self, core: _core.Loader) -> tuple[int, int]:
         if self._start is not None:
             return self._start
-        epoch, step = core.cursor()
+        epoch, step = self._position(core)
         return (epoch, 0) if step == 0 else (epoch + 1, 0)
 
     def _next_batch(self, pass_number: int) -> Batch | None:
-        if pass_number != self._pass_number:
-            raise CancelledError(
-                "this pass has ended: another one was begun, or the position was set, since then"
-            )
+        self._check_pass(pass_number)
         if self._pass_epoch is None:
             return None
         batch = self._opened().next()
@@ -200,6 +221,12 @@ class Loader:
         else:
             self._start = None
         return batch
+
+    def _check_pass(self, pass_number: int) -> None:
+        if pass_number != self._pass_number:
+            raise CancelledError(
+                "this pass has ended: another one was begun, or the position was set, since then"
+            )
 
     def __len__(self) -> int:
         """Number of batches of a whole epoch, the same for all ranks."""
@@ -261,7 +288,36 @@ class Loader:
         self._end_pass()
 
     def _position(self, core: _core.Loader) -> tuple[int, int]:
-        return core.cursor() if self._start is None else self._start
+        return self._start or self._dealt or core.cursor()
+
+    def _deal_pass(self) -> tuple[int, int, int]:
+        """Begins a pass that worker processes read: its number, epoch and first step."""
+        epoch, step = self._next_start(self._opened())
+        self._end_pass()
+        self._start, self._pass_epoch = (epoch, step), epoch
+        return self._pass_number, epoch, step
+
+    def _count_dealt(self, epoch: int, step: int, steps: int) -> None:
+        """The batch before `step` of the dealt pass was handed out."""
+        ended = step == steps
+        self._start = None
+        self._dealt = (epoch + 1, 0) if ended else (epoch, step)
+        self._pass_epoch = None if ended else epoch
+
+    def _for_worker(self, number: int, count: int, start: tuple[int, int]) -> "Loader":
+        """In a worker process: a loader of every count-th batch from the number-th on."""
+        options = self._options
+        loader = Loader.__new__(Loader)
+        loader._options = {
+            **options,
+            "epochs": None,
+            "streams": -(-options["streams"] // count),
+            "prefetch_mb": max(1, options["prefetch_mb"] / count),
+            "workers": options["workers"] or 1,
+        }
+        loader._reset((start[0], start[1] + number))
+        loader._worker = (number, count)
+        return loader
 
     def _identity(self, core: _core.Loader) -> StateDict:
         return {
@@ -269,6 +325,8 @@ class Loader:
             "manifest_digest": core.manifest_digest,
             "seed": self._options["seed"],
             "shuffle": self._options["shuffle"],
+            "block_records": core.block_records,
+            "window_blocks": core.window_blocks,
             "tail": self._options["tail"],
             "global_batch_size": core.global_batch_size,
             "plan_hash": core.plan_hash,
@@ -294,6 +352,16 @@ class Loader:
         """Number of ranks that share the data."""
         self._opened()
         return self._placement.world_size if self._placement else 1
+
+    @property
+    def block_records(self) -> int:
+        """Records of a block of shuffle="block", made of `shuffle_block`; else 0."""
+        return self._opened().block_records
+
+    @property
+    def window_blocks(self) -> int:
+        """Blocks of a window of shuffle="block", made of `shuffle_window`; else 0."""
+        return self._opened().window_blocks
 
     @property
     def plan_hash(self) -> str:
@@ -386,7 +454,8 @@ def _refuse_worker_process() -> None:
     if data is not None and data.get_worker_info() is not None:
         raise UnsupportedError(
             "a loader cannot be used in a worker process of a torch DataLoader, every worker "
-            "would read all data; set num_workers=0: receiving and parsing have their own threads"
+            "would read all data; set num_workers=0, since receiving and parsing have their own "
+            "threads, or use emlio.torch.DataLoader, which deals the batches out to workers"
         )
 
 
@@ -422,6 +491,15 @@ def _integer(name: str, value: int, low: int, high: int) -> int:
     if not low <= number <= high:
         raise InvalidArgumentError(f"{name}={number} is not between {low} and {high}")
     return number
+
+
+def _size(name: str, value: int | str | None) -> str:
+    # In the form that the command line takes, which the core reads.
+    if value is None:
+        return ""
+    if isinstance(value, str) and value:
+        return value
+    return str(_integer(name, value, 1, 2**32 - 1))  # type: ignore[arg-type]
 
 
 def _optional_count(name: str, value: int | None, high: int = 2**31) -> int | None:

@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from emlio import _loader
 from emlio._core import Batch, InvalidArgumentError
 from emlio._loader import Loader
 
-__all__ = ["source"]
+__all__ = ["VALID", "source"]
+
+VALID = _loader.VALID
+"""Name of the output that tells records from padding; see `source`."""
 
 
 def source(loader: Loader, names: str | Sequence[str]) -> Callable[[], Any]:
@@ -29,8 +33,9 @@ def source(loader: Loader, names: str | Sequence[str]) -> Callable[[], Any]:
 
     Args:
         loader: Where batches come from. It must not be iterated by somebody else meanwhile.
-        names: The features to hand over, one output each. For a single string the callable returns
-            one output instead of a list: leave `num_outputs` out then.
+        names: The features to hand over, one output each. `VALID` among them is a bool for each
+            record, False where it only pads the batch (tail="pad"). For a single string the
+            callable returns one output instead of a list: leave `num_outputs` out then.
 
     Returns:
         The callable. Each output is an array of shape (B,) or (B, k) where all records have equal
@@ -53,11 +58,14 @@ def source(loader: Loader, names: str | Sequence[str]) -> Callable[[], Any]:
         except StopIteration:
             batches = None
             raise
-        outputs = [_samples(batch[name]) for name in wanted]
+        outputs = [_samples(batch, name) for name in wanted]
         return outputs[0] if isinstance(names, str) else outputs
 
     return next_batch
 
 
-def _samples(column: Any) -> Any:
+def _samples(batch: Batch, name: str) -> Any:
+    if name == VALID:
+        return np.arange(len(batch)) < batch.valid
+    column = batch[name]
     return column if isinstance(column, np.ndarray) else list(column)

@@ -16,10 +16,21 @@ import torch
 import torch.distributed
 import torch.utils.data
 
-from emlio._core import Batch, InvalidArgumentError, PlanMismatchError, Ragged
+from emlio import _loader
+from emlio._core import (
+    Batch,
+    InternalError,
+    InvalidArgumentError,
+    PlanMismatchError,
+    Ragged,
+    UnsupportedError,
+)
 from emlio._loader import Loader, Source, StateDict, _refuse_worker_process
 
-__all__ = ["IterableDataset", "RaggedTensor", "to_tensors"]
+__all__ = ["VALID", "DataLoader", "IterableDataset", "RaggedTensor", "to_tensors"]
+
+VALID = _loader.VALID
+"""Key of the mask that tells records from padding, in items of a loader with tail="pad"."""
 
 
 class RaggedTensor(NamedTuple):
@@ -34,18 +45,21 @@ class RaggedTensor(NamedTuple):
     row_offsets: torch.Tensor
 
 
-def to_tensors(batch: Batch) -> dict[str, Any]:
+def to_tensors(batch: Batch, *, with_valid: bool = False) -> dict[str, Any]:
     """The columns of a batch by feature name, numbers as tensors that share the batch's memory.
 
     int64 and float columns are tensors of shape (B,) or (B, k), or a RaggedTensor; bytes stay what
     they are in `Batch`. For a feature that may be absent ("label": "int64?"), the name followed by
-    "?" is a bool tensor of shape (B,) that tells where it is present.
+    "?" is a bool tensor of shape (B,) that tells where it is present. `with_valid` adds another
+    one, under the key `VALID`: False where a record only pads the batch.
     """
     columns: dict[str, Any] = {}
     for name in batch.keys():  # noqa: SIM118 (a batch has the length of its records)
         columns[name] = _to_tensor(batch[name])
         if batch.is_optional(name):
             columns[f"{name}?"] = torch.from_numpy(batch.present(name).copy())
+    if with_valid:
+        columns[VALID] = torch.arange(len(batch)) < batch.valid
     return columns
 
 
@@ -63,8 +77,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Batches for a DataLoader with `batch_size=None` and `num_workers=0`.
 
     Each `iter` is one pass, as of `emlio.Loader`. By default an item is a dict (see `to_tensors`),
-    or the `Batch` itself when no features are asked for. With `state_dict` and `load_state_dict`
-    it fits torchdata's StatefulDataLoader. More workers are refused: each would read all data.
+    or the `Batch` itself when no features are asked for; with tail="pad" the dict has the mask
+    `VALID` too. With `state_dict` and `load_state_dict` it fits torchdata's StatefulDataLoader.
+    torch's own loaders can have no worker processes, each would read all data; the `DataLoader` of
+    this module can.
 
     Where torch.distributed is initialised, rank and world size come from it, and the ranks compare
     their plans at the first pass.
@@ -98,17 +114,40 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 options["world_size"] = torch.distributed.get_world_size()
             self.loader = Loader(source, **options)
         self._convert = convert
+        self._pads = self.loader._options["tail"] == "pad"
         self._transform = transform
         self._compared = False
+        # The pass that worker processes started now shall read: epoch and first step.
+        self._worker_start: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and self._worker_start is not None:
+            return self._dealt_iter(worker, self._worker_start)
         _refuse_worker_process()
         self._compare_plans()
         # Not a generator: the pass begins here, and its errors are raised here.
         return map(self._item, iter(self.loader))
 
+    def _dealt_iter(self, worker: Any, start: tuple[int, int]) -> Iterator[Any]:
+        loader = self.loader._for_worker(worker.id, worker.num_workers, start)
+        if start[1] + worker.id >= len(loader):
+            return iter(())
+        return map(self._portable_item, iter(loader))
+
+    def _portable_item(self, batch: Batch) -> Any:
+        item = self._item(batch)
+        if isinstance(item, Batch):
+            raise UnsupportedError(
+                "an emlio.Batch cannot leave a worker process: ask for features, which become "
+                "tensors, or give a transform that returns something else"
+            )
+        return item
+
     def _item(self, batch: Batch) -> Any:
-        item: Any = to_tensors(batch) if self._convert and batch.keys() else batch
+        item: Any = batch
+        if self._convert and batch.keys():
+            item = to_tensors(batch, with_valid=self._pads)
         return item if self._transform is None else self._transform(item)
 
     def __len__(self) -> int:
@@ -149,6 +188,88 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 f"the loaders' ranks are {[rank for _, rank in every]}: each must occur once"
             )
         self._compared = True
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):
+    """torch's DataLoader for an `IterableDataset`, also with worker processes.
+
+    Batches come in the order, and as many, as without workers: each worker receives every
+    num_workers-th batch, parses and transforms it. So workers pay off where `transform` is slow and
+    holds the GIL. They start anew with every pass and share the limits of the loader (`streams`,
+    `prefetch_mb`) among them; `stats` does not count what they do. Columns of bytes arrive as lists
+    of uint8 arrays.
+
+    The state is that of the data set, exact at any moment: what was handed out, not what workers
+    have read ahead.
+
+    Args:
+        dataset: What to read.
+        num_workers: Worker processes; 0 for none.
+        options: Of torch's DataLoader, for example `multiprocessing_context`, `prefetch_factor`,
+            `pin_memory` or `timeout`.
+
+    Raises:
+        InvalidArgumentError: An option that has no meaning here.
+    """
+
+    dataset: IterableDataset
+
+    def __init__(self, dataset: IterableDataset, *, num_workers: int = 0, **options: Any) -> None:
+        if not isinstance(dataset, IterableDataset):
+            raise InvalidArgumentError(f"{dataset!r} is no emlio.torch.IterableDataset")
+        if options.get("batch_size") is not None:
+            raise InvalidArgumentError("batch_size belongs to the data set: its items are batches")
+        if options.get("persistent_workers"):
+            raise InvalidArgumentError("persistent_workers: workers start anew with every pass")
+        super().__init__(dataset, num_workers=num_workers, **{**options, "batch_size": None})
+
+    def __iter__(self) -> Any:
+        if self.num_workers == 0:
+            return super().__iter__()
+        dataset = self.dataset
+        dataset._compare_plans()
+        number, *start = dataset.loader._deal_pass()
+        dataset._worker_start = (start[0], start[1])
+        try:
+            items = super().__iter__()  # the workers start with a copy of the data set as it is now
+        finally:
+            dataset._worker_start = None
+        return _DealtPass(dataset.loader, number, (start[0], start[1]), items)
+
+    def state_dict(self) -> StateDict:
+        """See `emlio.Loader.state_dict`."""
+        return self.dataset.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `emlio.Loader.load_state_dict`."""
+        self.dataset.load_state_dict(state)
+
+
+class _DealtPass(Iterator[Any]):
+    """A pass that worker processes read. Keeps the loader's position."""
+
+    def __init__(
+        self, loader: Loader, number: int, start: tuple[int, int], items: Iterator[Any]
+    ) -> None:
+        self._loader = loader
+        self._number = number
+        self._epoch, self._step = start
+        self._items = items
+
+    def __next__(self) -> Any:
+        self._loader._check_pass(self._number)
+        steps = len(self._loader)
+        try:
+            item = next(self._items)
+        except StopIteration:
+            if self._step == steps:
+                raise
+            raise InternalError(
+                f"the workers ended after {self._step} of {steps} batches of epoch {self._epoch}"
+            ) from None
+        self._step += 1
+        self._loader._count_dealt(self._epoch, self._step, steps)
+        return item
 
 
 def _distributed() -> bool:

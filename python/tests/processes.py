@@ -47,6 +47,10 @@ class Daemon:
             time.sleep(0.005)
         self.url = ready.read_text().strip() + "/data"
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def freeze(self) -> None:
         """Makes it neither read nor write until `thaw`; its connections stay."""
         self._process.send_signal(signal.SIGSTOP)

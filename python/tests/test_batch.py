@@ -3,6 +3,7 @@
 """What a batch hands out: types, shapes and lifetimes."""
 
 import gc
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,6 +57,18 @@ def test_bytes_are_a_sequence_of_arrays(batch: Batch) -> None:
             column[index]
     with pytest.raises(TypeError):
         column["0"]  # type: ignore[call-overload]
+
+
+def test_sequences_are_pickled_as_lists(batch: Batch, tmp_path: Path) -> None:
+    copied = pickle.loads(pickle.dumps(batch["payload"]))
+    assert isinstance(copied, list)
+    assert [value.tobytes() for value in copied] == batch["payload"].tolist()
+    payloads = [shards.example({"x": shards.int64_list(x)}) for x in ([1, 2], [], [3])]
+    shards.write_shard(tmp_path / "shard", payloads)
+    (ragged,) = Loader(tmp_path / "shard", batch_size=3, features={"x": "int64[]"})
+    assert [row.tolist() for row in pickle.loads(pickle.dumps(ragged["x"]))] == [[1, 2], [], [3]]
+    with pytest.raises(TypeError):
+        pickle.dumps(batch)
 
 
 def test_records_are_the_payloads(batch: Batch) -> None:

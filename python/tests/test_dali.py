@@ -77,6 +77,38 @@ def test_two_epochs_of_decoded_images(images: Path, serve: Callable[[Path], Daem
     assert orders[0] != orders[1]
 
 
+@pytest.mark.parametrize("shuffle", ["none", "full", "block"])
+@pytest.mark.parametrize(
+    ("tail", "sizes"), [("keep", [4] * 4 + [2]), ("drop", [4] * 4), ("pad", [4] * 5)]
+)
+def test_every_shuffle_and_tail_gives_as_many_batches_as_the_loader_says(
+    images: Path, shuffle: str, tail: str, sizes: list[int]
+) -> None:
+    options: dict[str, Any] = {"features": FEATURES, "shuffle": shuffle, "tail": tail}
+    loader = emlio.Loader(images, batch_size=4, **options)
+    made = dali.Pipeline(batch_size=4, num_threads=1, device_id=None)
+    with made:
+        source = emlio.dali.source(loader, ["label", emlio.dali.VALID])
+        made.set_outputs(*fn.external_source(source=source, num_outputs=2))
+    made.build()
+    for _ in range(2):
+        seen: list[int] = []
+        valid: list[int] = []
+        while True:
+            try:
+                labels, masks = made.run()
+            except StopIteration:
+                made.reset()
+                break
+            seen.append(len(labels))
+            for label, is_valid in zip(labels, masks, strict=True):
+                if np.asarray(is_valid):
+                    valid.append(int(np.asarray(label)))
+        assert seen == sizes
+        assert len(seen) == len(loader)
+        assert len(set(valid)) == len(valid) == (16 if tail == "drop" else 18)
+
+
 def test_one_name_is_one_output(images: Path) -> None:
     loader = emlio.Loader(images, batch_size=4, features=FEATURES)
     made = dali.Pipeline(batch_size=4, num_threads=1, device_id=None)

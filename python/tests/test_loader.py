@@ -3,6 +3,7 @@
 """What a user holds: passes, epochs, states, ranks."""
 
 import copy
+import itertools
 import json
 import pickle
 from collections.abc import Callable, Iterable
@@ -45,12 +46,87 @@ def test_the_seed_decides_the_order(load: Load) -> None:
     assert first != ids(load(shuffle="full", seed=2))
 
 
-@pytest.mark.parametrize(("tail", "steps", "last"), [("keep", 13, 4), ("drop", 12, 8)])
-def test_len_is_what_is_yielded(load: Load, tail: str, steps: int, last: int) -> None:
-    loader = load(tail=tail)
-    sizes = [len(batch) for batch in loader]
-    assert len(loader) == len(sizes) == steps
-    assert sizes == [8] * (steps - 1) + [last]
+@pytest.mark.parametrize("shuffle", ["none", "full", "block"])
+@pytest.mark.parametrize(
+    ("tail", "steps", "last", "valid"), [("keep", 13, 4, 4), ("drop", 12, 8, 8), ("pad", 13, 8, 4)]
+)
+def test_len_is_what_is_yielded(
+    load: Load, shuffle: str, tail: str, steps: int, last: int, valid: int
+) -> None:
+    loader = load(tail=tail, shuffle=shuffle)
+    for _ in range(2):
+        batches = list(loader)
+        assert len(loader) == len(batches) == steps
+        assert [len(batch) for batch in batches] == [8] * (steps - 1) + [last]
+        assert [batch.valid for batch in batches] == [8] * (steps - 1) + [valid]
+        every = [number for batch in batches for number in batch["id"][: batch.valid].tolist()]
+        assert len(set(every)) == len(every) == 8 * (steps - 1) + valid
+    loader.load_state_dict({**loader.state_dict(), "epoch": 1, "step": 5})
+    assert ids(loader) == ids(batches[5:])
+
+
+@pytest.mark.parametrize(
+    ("tail", "records", "ranks"),
+    [
+        *[(tail, *size) for tail in ("keep", "drop", "pad") for size in ((100, 7), (36, 3))],
+        *[(tail, 10, 4) for tail in ("keep", "pad")],
+    ],
+)
+def test_all_ranks_get_equally_many_batches(
+    tmp_path: Path, tail: str, records: int, ranks: int
+) -> None:
+    folder = shards.write_labelled(tmp_path / "data", records)
+    options: dict[str, Any] = {"batch_size": 3, "features": {"id": "int64"}, "tail": tail}
+    loaders = [
+        Loader(folder, **options, shuffle="full", rank=rank, world_size=ranks)
+        for rank in range(ranks)
+    ]
+    every = [list(loader) for loader in loaders]
+    assert {len(batches) for batches in every} == {len(loader) for loader in loaders}
+    valid = [
+        number
+        for batches in every
+        for batch in batches
+        for number in batch["id"][: batch.valid].tolist()
+    ]
+    assert len(set(valid)) == len(valid)
+    if tail != "drop":
+        assert sorted(valid) == list(range(records))
+    padded = sum(int(loader.stats()["padded_records"]) for loader in loaders)
+    assert padded == (-records % (3 * ranks) if tail == "pad" else 0)
+
+
+def test_fewer_records_than_a_step_name_the_choices(load: Load, tmp_path: Path) -> None:
+    folder = shards.write_labelled(tmp_path / "data", 10)
+    with pytest.raises(emlio.InvalidArgumentError, match="'keep' or 'pad'"):
+        load(folder, batch_size=3, tail="drop", rank=0, world_size=4)
+
+
+def test_blocks_are_given_in_records_or_bytes(load: Load) -> None:
+    loader = load(shuffle="block", shuffle_block=5, shuffle_window=20)
+    assert (loader.block_records, loader.window_blocks) == (5, 4)
+    epochs = [ids(loader) for _ in range(2)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(100))] * 2
+    assert epochs[0] != epochs[1]
+    for first in range(0, 100, 20):  # a window: four runs of five neighbours, one may be split
+        numbers = sorted(epochs[0][first : first + 20])
+        assert sum((b - a) % 100 != 1 for a, b in itertools.pairwise(numbers)) <= 4
+
+    mean = sum(batch.payload_bytes for batch in loader) / 100 + 16
+    by_bytes = load(shuffle="block", shuffle_block=f"{int(5 * mean) + 1}B", shuffle_window=20)
+    assert by_bytes.block_records == 5
+    assert by_bytes.plan_hash == loader.plan_hash
+    # The defaults hold all of this small data set.
+    default = load(shuffle="block")
+    assert default.block_records == (1 << 20) // mean
+    assert (load().block_records, load().window_blocks) == (0, 0)
+
+
+def test_a_state_of_other_blocks_is_refused(load: Load) -> None:
+    state = load(shuffle="block", shuffle_block=5).state_dict()
+    with pytest.raises(emlio.PlanMismatchError, match="block_records is 10 here and 5"):
+        load(shuffle="block", shuffle_block=10).load_state_dict(state)
+    load(shuffle="block", shuffle_block=5).load_state_dict(json.loads(json.dumps(state)))
 
 
 def test_after_a_break_the_next_for_reads_the_next_epoch(load: Load) -> None:
@@ -290,6 +366,13 @@ def test_a_pattern_without_a_match_is_named(load: Load, tmp_path: Path) -> None:
         ({"seed": 2**64}, "seed="),
         ({"shuffle": "ful"}, "ful"),
         ({"tail": "cut"}, "cut"),
+        ({"shuffle_block": 5}, "shuffle 'block'"),
+        ({"shuffle": "full", "shuffle_window": "1MiB"}, "shuffle 'block'"),
+        ({"shuffle": "block", "shuffle_block": 0}, "shuffle_block=0"),
+        ({"shuffle": "block", "shuffle_block": True}, "shuffle_block is an integer"),
+        ({"shuffle": "block", "shuffle_block": ""}, "shuffle_block is an integer"),
+        ({"shuffle": "block", "shuffle_window": "4M"}, "shuffle_window.*'4M' is no size"),
+        ({"shuffle": "block", "shuffle_block": 5, "shuffle_window": 4}, "smaller than a block"),
         ({"features": {"id": "int32"}}, "int32"),
         ({"features": ["id"]}, "mapping"),
         ({"features": "id"}, "mapping"),

@@ -80,7 +80,7 @@ class Client:
         page = self.ask(PAGE, DESCRIBE, dataset=dataset)
         records = sum(row[1] for row in page["shards"])
         while page["page"] + 1 < page["pages"]:
-            for page, _ in self.receive():
+            for page, _ in (m for m in self.receive() if m[0]["t"] == PAGE):
                 records += sum(row[1] for row in page["shards"])
         return page["digest"], records
 
@@ -88,21 +88,27 @@ class Client:
 def read_epoch(
     endpoint: str, dataset: str, batch: int, streams: int = 4, credit: int = 8 << 20, **fields: Any
 ) -> dict[tuple[int, int], bytes]:
-    """The payload of every (step, slot) of an epoch. `fields` change those of Open."""
+    """The payload of every (step, slot) of an epoch.
+
+    `fields` change those of Open; `shuffle` are the columns of its source from there on.
+    """
     client = Client(endpoint, streams)
     try:
         client.ask(WELCOME, HELLO, min=1, max=1, agent="minimal_client")
         digest, records = client.describe(dataset)
-        shuffle, plan = fields.pop("shuffle", 0), fields.pop("plan", bytes(16))
+        shuffle, plan = fields.pop("shuffle", (0,)), fields.pop("plan", bytes(16))
         request = {"seed": 0, "tail": 1, "rank": 0, "world": 1, "epoch": 0, "step": 0, **fields}
         ident, epoch, oldest = secrets.randbits(64) or 1, request["epoch"], request["step"]
         request |= {"dataset": dataset, "batch": batch, "plan": plan, "epochs": 1}
-        request |= {"sources": [[digest, 1, shuffle]], "streams": streams, "credit": credit}
+        request |= {"sources": [[digest, 1, *shuffle]], "streams": streams, "credit": credit}
         steps = client.ask(OPENED, OPEN, id=ident, **request)["steps"]
         for stream in range(streams):
             client.send(JOIN, 1 + stream, id=ident, stream=stream, gen=0, seq=0)
 
-        missing = {s: min(batch, records - s * batch) for s in range(oldest, steps)}
+        padded = request["tail"] == 2
+        missing = {
+            s: batch if padded else min(batch, records - s * batch) for s in range(oldest, steps)
+        }
         filled: dict[tuple[int, int], bytes] = {}
         pieces: dict[tuple[int, int], dict[int, bytes]] = {}
         flow_ends: dict[int, int] = {}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -62,7 +63,10 @@ def test_help_lists_exit_codes_and_every_subcommand(emlio: Emlio) -> None:
         (["pull", "x", "--batch-size", "-1"], "--batch-size"),
         (["pull", "x", "--batch-size", "1", "--epochs", "0"], "--epochs"),
         (["pull", "x", "--batch-size", "1", "--start", "7"], "EPOCH:STEP"),
-        (["pull", "x", "--batch-size", "1", "--shuffle", "some"], "'none' or 'full'"),
+        (["pull", "x", "--batch-size", "1", "--shuffle", "some"], "'none', 'full' or 'block'"),
+        (["pull", "x", "--batch-size", "1", "--tail", "some"], "'drop', 'keep' or 'pad'"),
+        (["pull", "x", "--batch-size", "1", "--shuffle-block", "4MB/s"], "such as '4MiB'"),
+        (["pull", "x", "--batch-size", "1", "--shuffle-window", "0"], "--shuffle-window"),
         (["pull", "x", "--batch-size", "1", "--features", "image"], "NAME=SPEC"),
         (["pull", "x", "--batch-size", "1", "--timeout-s", "-1"], "--timeout-s"),
         (["verify", "x", "--log", "loud"], "loud"),
@@ -343,6 +347,69 @@ def test_local_files_give_the_same_batches_as_tcp(
     local = pull_report(emlio, shards, *settings, "--dump-indices", tmp_path / "local")
     assert local["plan_hash"] == remote["plan_hash"]
     assert (tmp_path / "local").read_text() == (tmp_path / "remote").read_text()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "block_records", "window_blocks"),
+    [
+        (("--shuffle-block", 10, "--shuffle-window", 60), 10, 6),
+        (("--shuffle-block", f"{10 * (RECORD_BYTES + 16)}B", "--shuffle-window", 55), 10, 6),
+        (("--shuffle-window", "1MiB"), (1 << 20) // (RECORD_BYTES + 16), 1),
+    ],
+)
+def test_blocks_of_neighbours_are_mixed_inside_windows(
+    emlio: Emlio,
+    serve: Serve,
+    shards: Path,
+    tmp_path: Path,
+    sizes: tuple[str | int, ...],
+    block_records: int,
+    window_blocks: int,
+) -> None:
+    settings = ("--batch-size", 60, "--shuffle", "block", *sizes, "--epochs", 2, "--check-once")
+    source = f"{serve({'train': shards}).endpoint}/train"
+    report = pull_report(emlio, source, *settings, "--dump-indices", tmp_path / "dump")
+    assert report["block_records"] == block_records
+    assert report["window_blocks"] == window_blocks
+    assert report["check_once"] == once(passes=2)
+    first, *_ = dump = read_dump(tmp_path / "dump")
+    assert [i for line in dump if line[0] == 0 for i in line[2:]] != [
+        i for line in dump if line[0] == 1 for i in line[2:]
+    ]
+    # The first window is as many runs of neighbours as it has blocks, one more where one is split.
+    numbers = sorted(first[2:])
+    runs = 1 + sum(b != a + 1 for a, b in itertools.pairwise(numbers))
+    assert runs <= window_blocks + 1 or block_records * window_blocks > len(numbers)
+
+
+def test_sizes_of_blocks_without_blocks_are_refused(emlio: Emlio, shards: Path) -> None:
+    failed = emlio("pull", shards, "--batch-size", 1, "--shuffle-block", 5, code=2)
+    assert "shuffle 'block'" in failed.stderr
+
+
+@pytest.mark.parametrize("shuffle", ["none", "full", "block"])
+def test_padded_ranks_get_equally_many_batches_and_every_record_once(
+    emlio: Emlio, tmp_path: Path, shuffle: str
+) -> None:
+    emlio(
+        *("convert", "synthetic", tmp_path / "ten"),
+        *("--records", 10, "--record-bytes", 100, "--shards", 2),
+    )
+    valid: list[int] = []
+    for rank in range(4):
+        report = pull_report(
+            emlio,
+            *(tmp_path / "ten", "--batch-size", 3, "--shuffle", shuffle, "--tail", "pad"),
+            *("--rank", rank, "--world-size", 4, "--check-once"),
+            *("--dump-indices", tmp_path / "dump"),
+        )
+        assert report["batches"] == report["steps_per_epoch"] == 1
+        assert report["records"] == 3
+        assert report["padded"] == (2 if rank == 3 else 0)
+        assert report["check_once"] == once(passes=1)
+        ((_, _, *indices),) = read_dump(tmp_path / "dump")
+        valid += indices[: 3 - report["padded"]]
+    assert sorted(valid) == list(range(10))
 
 
 def test_ranks_share_an_epoch_and_start_resumes_it(

@@ -8,6 +8,7 @@ import json
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -184,14 +185,24 @@ def test_signals_sent_twice_at_once_count_once(
     assert pull.returncode == 128 + number
     assert json.loads(output)["records"] > 0
 
-    daemon = serve({"train": shards}, extra_args=["--drain-s", str(DEADLINE_S)])
-    with endless_pull(emlio_bin, tmp_path, f"{daemon.endpoint}/train") as pull:
-        daemon.process.send_signal(number)
-        wait_until(lambda: "stopping" in daemon.log.read_text(), "draining")
-        daemon.process.send_signal(number)
-        pull.send_signal(signal.SIGINT)
-        pull.communicate(timeout=DEADLINE_S)
-        assert daemon.process.wait(DEADLINE_S) == 0
+    # The daemon must have seen the first one when the second is sent, within a second. On a busy
+    # machine that may take several attempts.
+    for _ in range(10):
+        daemon = serve({"train": shards}, extra_args=["--drain-s", str(DEADLINE_S)])
+        with endless_pull(emlio_bin, tmp_path, f"{daemon.endpoint}/train") as pull:
+            first = time.monotonic()
+            daemon.process.send_signal(number)
+            wait_until(lambda log=daemon.log: "stopping" in log.read_text(), "draining")
+            daemon.process.send_signal(number)
+            apart_s = time.monotonic() - first
+            pull.send_signal(signal.SIGINT)
+            pull.communicate(timeout=DEADLINE_S)
+            exit_code = daemon.process.wait(DEADLINE_S)
+        if apart_s < 0.9:
+            break
+    else:
+        pytest.skip("this machine never sent two signals within a second")
+    assert exit_code == 0
 
 
 def test_another_signal_ends_a_stuck_pull_at_once(

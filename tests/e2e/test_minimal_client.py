@@ -46,11 +46,17 @@ def write_shard(path: Path, payloads: list[bytes]) -> None:
 
 
 def expected(
-    shards: list[list[bytes]], batch: int, shuffle: int = 0, seed: int = 0, epoch: int = 0
+    shards: list[list[bytes]],
+    batch: int,
+    shuffle: tuple[int, ...] = (0,),
+    tail: int = 1,
+    seed: int = 0,
+    epoch: int = 0,
 ) -> dict[tuple[int, int], bytes]:
     twin = load_plan_twin()
     counts = [len(shard) for shard in shards]
-    spec = {"shard_records": counts, "global_batch": batch, "shuffle": shuffle, "seed": seed}
+    spec = {"shard_records": counts, "global_batch": batch, "tail": tail, "seed": seed}
+    spec |= dict(zip(("shuffle", "block_records", "window_blocks"), shuffle, strict=False))
     steps = -(-sum(counts) // batch)
     return {
         (step, slot): shards[shard][record]
@@ -88,17 +94,27 @@ def test_reads_an_epoch_in_stored_order(
 def test_reads_the_shuffled_order_that_the_plan_says(
     daemon: Daemon, shards: tuple[str, list[list[bytes]]]
 ) -> None:
-    filled = read_epoch(daemon.endpoint, "train", 10, shuffle=1, seed=42, epoch=3)
-    assert filled == expected(shards[1], 10, shuffle=1, seed=42, epoch=3)
-    assert sorted(filled.values()) == sorted(itertools.chain(*shards[1]))
+    for shuffle in [(1,), (2, 7, 3)]:
+        filled = read_epoch(daemon.endpoint, "train", 10, shuffle=shuffle, seed=42, epoch=3)
+        assert filled == expected(shards[1], 10, shuffle=shuffle, seed=42, epoch=3)
+        assert sorted(filled.values()) == sorted(itertools.chain(*shards[1]))
+
+
+@pytest.mark.parametrize("shuffle", [(0,), (1, 0, 0), (2, 7, 3)])
+def test_a_padded_epoch_begins_anew_in_its_last_step(
+    daemon: Daemon, shards: tuple[str, list[list[bytes]]], shuffle: tuple[int, ...]
+) -> None:
+    filled = read_epoch(daemon.endpoint, "train", 10, shuffle=shuffle, tail=2)
+    assert filled == expected(shards[1], 10, shuffle=shuffle, tail=2)
+    assert len(filled) == 110
 
 
 def test_small_credit_and_small_chunks_change_nothing(
     daemon: Daemon, shards: tuple[str, list[list[bytes]]]
 ) -> None:
     """Batches and one record are larger than the credit; that record comes in pieces."""
-    filled = read_epoch(daemon.endpoint, "train", 16, credit=100, shuffle=1, max_chunk=4096)
-    assert filled == expected(shards[1], 16, shuffle=1)
+    filled = read_epoch(daemon.endpoint, "train", 16, credit=100, shuffle=(1,), max_chunk=4096)
+    assert filled == expected(shards[1], 16, shuffle=(1,))
 
 
 def test_begins_at_any_step(daemon: Daemon, shards: tuple[str, list[list[bytes]]]) -> None:
@@ -115,8 +131,11 @@ def test_begins_at_any_step(daemon: Daemon, shards: tuple[str, list[list[bytes]]
         ({"step": 13}, INVALID_ARGUMENT),
         ({"rank": 1}, INVALID_ARGUMENT),
         ({"world": 9, "rank": 8}, INVALID_ARGUMENT),  # the last step has 7 records
-        ({"shuffle": 2}, UNSUPPORTED),
-        ({"tail": 2}, UNSUPPORTED),
+        ({"shuffle": (2,)}, INVALID_ARGUMENT),  # without the sizes of blocks and windows
+        ({"shuffle": (1, 7, 3)}, INVALID_ARGUMENT),
+        ({"shuffle": (3,)}, UNSUPPORTED),
+        ({"shuffle": (2, 1 << 32, 1)}, PROTOCOL),
+        ({"tail": 3}, UNSUPPORTED),
         ({"plan": b"x" * 16}, PLAN_MISMATCH),
         ({"job": "j"}, PLAN_MISMATCH),  # no plan hash, although ranks are to be compared
         ({"seed": "zero"}, PROTOCOL),

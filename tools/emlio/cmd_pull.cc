@@ -62,7 +62,8 @@ struct PassResult {
   uint64_t epoch = 0;
   uint64_t first_step = 0;
   uint64_t batches = 0;
-  uint64_t records = 0;
+  uint64_t records = 0;  // padding included
+  uint64_t padded = 0;
   uint64_t payload_bytes = 0;
   double seconds = 0;
 };
@@ -129,7 +130,8 @@ class Pull {
   ProgressBar bar_{"pulling", "records"};
   std::vector<PassResult> passes_;
   uint64_t batches_ = 0;
-  uint64_t records_ = 0;
+  uint64_t records_ = 0;  // padding included
+  uint64_t padded_ = 0;
   uint64_t records_due_ = 0;
   uint64_t payload_bytes_ = 0;
   int64_t begin_ns_ = 0;
@@ -181,16 +183,18 @@ Status Pull::RunPass(loader::Cursor* at) {
     const uint64_t records = batch->records().size();
     ++pass.batches;
     pass.records += records;
+    pass.padded += records - batch->valid_records();
     pass.payload_bytes += batch->payload_bytes();
     const int64_t now_ns = SystemClock().NowNs();
     pass.seconds = Seconds(now_ns - begin_ns);
     seconds_ = Seconds(now_ns - begin_ns_);
     ++batches_;
     records_ += records;
+    padded_ += records - batch->valid_records();
     payload_bytes_ += batch->payload_bytes();
     bar_.Update(
         {.items_done = records_, .items_total = records_due_, .bytes_done = payload_bytes_});
-    if (command_.check_once) check_.Add(batch->indices());
+    if (command_.check_once) check_.Add(batch->indices().first(batch->valid_records()));
     EMLIO_RETURN_IF_ERROR(dump_.Write(*batch));
     // Next looks at the flag only while it waits.
     if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal");
@@ -218,6 +222,7 @@ nlohmann::ordered_json Pull::ToJson() const {
                       {"first_step", pass.first_step},
                       {"batches", pass.batches},
                       {"records", pass.records},
+                      {"padded", pass.padded},
                       {"payload_bytes", pass.payload_bytes},
                       {"seconds", pass.seconds},
                       {"records_per_s", Ratio(static_cast<double>(pass.records), pass.seconds)},
@@ -227,6 +232,7 @@ nlohmann::ordered_json Pull::ToJson() const {
   nlohmann::ordered_json json = {
       {"version", EMLIO_VERSION},
       {"records", records_},
+      {"padded", padded_},
       {"batches", batches_},
       {"payload_bytes", payload_bytes_},
       {"seconds", seconds_},
@@ -249,6 +255,8 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"plan_hash", ToHex(loader_.plan().hash())},
       {"seed", spec.seed},
       {"shuffle", plan::ShuffleName(options.shuffle)},
+      {"block_records", spec.sources[0].block_records},
+      {"window_blocks", spec.sources[0].window_blocks},
       {"tail", plan::TailName(options.tail)},
       {"global_batch_size", spec.global_batch},
       {"steps_per_epoch", loader_.steps_per_epoch()},
@@ -269,6 +277,7 @@ nlohmann::ordered_json Pull::ToJson() const {
 }
 
 void Pull::Print() const {
+  const loader::LoaderOptions& options = command_.loader;
   const loader::LoaderStats stats = loader_.stats();
   const auto bytes = static_cast<double>(payload_bytes_);
   fmt::print("{} in {}, {}, {}\n", FormatCount(records_, "record"), FormatCount(batches_, "batch"),
@@ -280,6 +289,12 @@ void Pull::Print() const {
   fmt::print("  {:<22}{:.3f}\n", "wait share", Ratio(Seconds(stats.wait_ns), seconds_));
   fmt::print("  {:<22}{:.3f}\n", "first batch after s", Seconds(stats.time_to_first_batch_ns));
   fmt::print("  {:<22}{}\n", "skipped", stats.skipped_records);
+  if (options.tail == plan::Tail::kPad) fmt::print("  {:<22}{}\n", "padded", padded_);
+  if (options.shuffle == plan::Shuffle::kBlock) {
+    const plan::PlanSpec::Source& source = loader_.plan().spec().sources[0];
+    fmt::print("  {:<22}{} records, windows of {} blocks\n", "blocks", source.block_records,
+               source.window_blocks);
+  }
   fmt::print("  {:<22}{}\n", "plan hash", ToHex(loader_.plan().hash()));
   if (command_.check_once && check_.ok()) {
     fmt::print("  {:<22}each record of {} exactly once\n", "checked",

@@ -15,6 +15,7 @@
 #include "console.h"
 #include "emlio/base/file.h"
 #include "emlio/base/hash128.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "interrupt.h"
 
@@ -39,6 +40,7 @@ Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& c
       made.index_directory = command.index_directory;
       made.index_beside = command.index_beside;
       made.max_record_bytes = command.max_record_bytes;
+      made.io = command.io;
       found = datasets.insert(datasets.end(), std::move(made));
     }
     found->patterns.push_back(argument.substr(equals + 1));
@@ -64,16 +66,17 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
                               options.gather_threads == 0 ? "automatic"
                                                           : std::to_string(options.gather_threads),
                               options.io_threads));
+  line("read ahead", fmt::format("{} MiB a session", options.read_ahead_bytes >> 20));
   line("indexes", index);
   line("largest record", fmt::format("{} MiB", command.max_record_bytes >> 20));
   line("drain", fmt::format("{} s", static_cast<double>(command.drain_ms) / 1000));
   for (const auto& data : daemon.datasets()) {
     const dataset::Manifest& manifest = data->manifest();
-    line("data set", fmt::format("{}: {}, {}, {}, digest {}", data->name(),
+    line("data set", fmt::format("{}: {}, {}, {}, {}, digest {}", data->name(),
                                  FormatCount(manifest.shards().size(), "shard"),
                                  FormatCount(manifest.records(), "record"),
                                  FormatBytes(static_cast<double>(manifest.payload_bytes())),
-                                 ToHex(manifest.digest())));
+                                 dataset::IoModeName(data->io()), ToHex(manifest.digest())));
   }
   line("endpoint", daemon.endpoint());
   fmt::print(stderr, "{}", text);
@@ -129,6 +132,7 @@ int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t dra
 int RunServe(const ServeCommand& command) {
   auto datasets = ParseDatasets(command);
   if (!datasets.ok()) return Fail(datasets.status());
+  RaiseMaxOpenFiles();  // every connection takes one
   daemon::DaemonOptions options = command.daemon;
   options.datasets = *std::move(datasets);
   // One of an earlier life would tell that this one is ready.

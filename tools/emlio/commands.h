@@ -21,6 +21,7 @@ struct ServeCommand {
   std::string index_directory;
   bool index_beside = false;
   uint64_t max_record_bytes = 0;
+  dataset::IoMode io = dataset::IoMode::kAuto;
   std::string ready_file;
   int64_t drain_ms = 0;
   bool check = false;

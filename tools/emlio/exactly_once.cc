@@ -31,11 +31,10 @@ void ExactlyOnce::Add(std::span<const uint64_t> indices) {
 void ExactlyOnce::EndPass(uint64_t end_step) {
   uint64_t due = 0, due_and_seen = 0;
   for (uint64_t step = first_step_; step < end_step; ++step) {
-    const plan::StepShare share = plan_.Share(step, rank_, world_size_);
-    for (uint32_t slot = 0; slot < share.slots; ++slot) {
-      const uint64_t index = plan_.RecordAt(epoch_, share.first_position + slot);
-      due_and_seen += (seen_[index / 64] >> (index % 64)) & 1;
-    }
+    plan::StepShare share = plan_.Share(step, rank_, world_size_);
+    share.slots -= share.padded;
+    plan_.Numbers(epoch_, share, &due_);
+    for (const uint64_t index : due_) due_and_seen += (seen_[index / 64] >> (index % 64)) & 1;
     due += share.slots;
   }
   missing_ += due - due_and_seen;

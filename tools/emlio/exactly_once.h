@@ -11,8 +11,9 @@
 
 namespace emlio::tool {
 
-// Checks that one rank's passes hand out the records that the plan gives them, each once. One bit
-// per record of the data set; costs about as much again as planning. Not thread-safe.
+// Checks that one rank's passes hand out the records that the plan gives them, each once; padding
+// is left out. One bit per record of the data set; costs about as much again as planning. Not
+// thread-safe.
 class ExactlyOnce {
  public:
   // The plan is borrowed.
@@ -21,7 +22,7 @@ class ExactlyOnce {
 
   // A pass over the steps from first_step on begins.
   void BeginPass(uint64_t epoch, uint64_t first_step);
-  // A batch of that pass: record numbers in manifest order.
+  // A batch of that pass: numbers in manifest order of its records, without those that pad it.
   void Add(std::span<const uint64_t> indices);
   // The pass ended before `end_step`; every record of the steps before it was due.
   void EndPass(uint64_t end_step);
@@ -40,6 +41,7 @@ class ExactlyOnce {
   uint64_t first_step_ = 0;
   uint64_t distinct_ = 0;  // of this pass
   std::vector<uint64_t> seen_;
+  std::vector<uint64_t> due_;
   uint64_t passes_ = 0;
   uint64_t repeated_ = 0;
   uint64_t missing_ = 0;

@@ -10,11 +10,12 @@
 namespace emlio::tool {
 namespace {
 
-plan::Plan MakePlan(uint64_t records, uint64_t global_batch) {
+plan::Plan MakePlan(uint64_t records, uint64_t global_batch, plan::Tail tail = plan::Tail::kKeep) {
   plan::PlanSpec spec;
   spec.sources.push_back(
       {.shard_records = {records / 2, records - records / 2}, .shuffle = plan::Shuffle::kFull});
   spec.global_batch = global_batch;
+  spec.tail = tail;
   auto plan = plan::Plan::Create(spec);
   EXPECT_TRUE(plan.ok()) << plan.status().ToString();
   return *std::move(plan);
@@ -64,6 +65,19 @@ TEST(ExactlyOnceTest, TellsMissingRepeatedAndUnexpectedApart) {
   EXPECT_EQ(check.missing(), 1u);
   EXPECT_EQ(check.repeated(), 1u);
   EXPECT_EQ(check.unexpected(), 2u);
+}
+
+TEST(ExactlyOnceTest, PaddingIsNeitherDueNorARepetition) {
+  const plan::Plan plan = MakePlan(10, 12, plan::Tail::kPad);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    std::vector<uint64_t> batch = BatchOf(plan, 0, 0, rank, 4);
+    batch.resize(batch.size() - plan.Share(0, rank, 4).padded);
+    ExactlyOnce check(plan, rank, 4);
+    check.BeginPass(0, 0);
+    check.Add(batch);
+    check.EndPass(1);
+    EXPECT_TRUE(check.ok()) << "rank " << rank;
+  }
 }
 
 TEST(ExactlyOnceTest, PassThatStopsEarlyOwesOnlyItsSteps) {

@@ -207,6 +207,12 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   AddMib(
       sub, "--send-buffer-mb", &options.send_buffer_bytes,
       "Memory for data that are gathered but not yet taken by the kernel, all sessions together");
+  AddMib(sub, "--read-ahead-mb", &options.read_ahead_bytes,
+         "How far ahead of what was sent to read from storage, a session; 0: not at all");
+  AddNamed(
+      sub, "--io", dataset::ParseIoMode, [&command](dataset::IoMode io) { command.io = io; },
+      "How shards are read: mmap, pread, or auto, which is mmap for what fits into memory")
+      ->default_str("auto");
   AddCount(sub, "--gather-threads", &options.gather_threads,
            "Threads that gather records; 0: the number of processors, at most 4", kThreadCount)
       ->capture_default_str();
@@ -240,13 +246,27 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
   batch->require_option(1);
   AddNamed(
       sub, "--shuffle", &plan::ParseShuffle, [&](plan::Shuffle value) { options.shuffle = value; },
-      "Order of the records: none or full")
+      "Order of the records: none, full, or block (blocks of neighbours, mixed inside windows)")
       ->default_str("none");
+  const auto add_size = [&](const char* flag, std::optional<plan::ShuffleSize>* size,
+                            const char* help, const char* fallback) {
+    AddNamed(
+        sub, flag, &plan::ParseShuffleSize, [=](plan::ShuffleSize value) { *size = value; }, help)
+        ->type_name("SIZE")
+        ->default_str(fallback);
+  };
+  add_size("--shuffle-block", &options.shuffle_block,
+           "With --shuffle block: what stays close together; records (500) or bytes (4MiB)",
+           "1MiB");
+  add_size("--shuffle-window", &options.shuffle_window,
+           "With --shuffle block: what is mixed; the larger, the more like full", "64MiB");
   AddCount(sub, "--seed", &options.seed, "Of the shuffle; the same for all ranks")
       ->capture_default_str();
   AddNamed(
       sub, "--tail", &plan::ParseTail, [&](plan::Tail value) { options.tail = value; },
-      "Records left over after the last full step: keep (a shorter step) or drop")
+      "Records left over after the last full step: keep (a shorter step), drop, or pad (a full "
+      "step, "
+      "the rest of which repeats records)")
       ->default_str("keep");
   AddCount(sub, "--epochs", &command.passes, "Passes to make", {.lowest = 1});
   AddCount(sub, "--rank", &options.rank, "Which rank to be");

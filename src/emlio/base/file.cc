@@ -7,9 +7,11 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -98,9 +100,50 @@ class PosixFile : public RandomAccessFile {
     return done;
   }
 
+  Result<uint64_t> ReadInto(uint64_t offset,
+                            std::span<const std::span<uint8_t>> places) const override {
+    constexpr size_t kMaxPlaces = 1024;  // IOV_MAX of Linux
+    std::array<iovec, kMaxPlaces> parts;
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < places.size(); ++i) {
+      parts[i] = {places[i].data(), places[i].size()};
+      wanted += places[i].size();
+    }
+    uint64_t done = 0;
+    for (size_t first = 0; done < wanted;) {
+      const ssize_t n = preadv(fd_, &parts[first], static_cast<int>(places.size() - first),
+                               static_cast<off_t>(offset + done));
+      if (n < 0) {
+        if (errno == EINTR) continue;
+        return ErrnoStatus(errno, fmt::format("cannot read {} at offset {}", path_, offset + done));
+      }
+      if (n == 0) break;
+      done += static_cast<uint64_t>(n);
+      // What a read leaves over, rare as it is, begins somewhere in the middle of a part.
+      size_t rest = static_cast<size_t>(n);
+      for (; first < places.size() && rest >= parts[first].iov_len; ++first) {
+        rest -= parts[first].iov_len;
+      }
+      if (rest > 0) {
+        parts[first].iov_base = static_cast<uint8_t*>(parts[first].iov_base) + rest;
+        parts[first].iov_len -= rest;
+      }
+    }
+    return done;
+  }
+
   void WillNeed(uint64_t offset, size_t size) const override {
     (void)posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
                         POSIX_FADV_WILLNEED);
+  }
+
+  void WillNotNeed(uint64_t offset, size_t size) const override {
+    // Only whole pages are let go.
+    static const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t begin = offset / page_bytes * page_bytes;
+    const uint64_t end = (offset + size + page_bytes - 1) / page_bytes * page_bytes;
+    (void)posix_fadvise(fd_, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
+                        POSIX_FADV_DONTNEED);
   }
 
  private:
@@ -109,6 +152,17 @@ class PosixFile : public RandomAccessFile {
 };
 
 }  // namespace
+
+Result<uint64_t> RandomAccessFile::ReadInto(uint64_t offset,
+                                            std::span<const std::span<uint8_t>> places) const {
+  uint64_t done = 0;
+  for (const std::span<uint8_t> place : places) {
+    EMLIO_ASSIGN_OR_RETURN(const size_t n, ReadAt(offset + done, place.size(), place.data()));
+    done += n;
+    if (n < place.size()) break;
+  }
+  return done;
+}
 
 Result<std::unique_ptr<RandomAccessFile>> OpenForReading(const std::string& path) {
   struct stat info;
@@ -218,6 +272,13 @@ Result<std::unique_ptr<MappedFile>> MappedFile::Map(const std::string& path) {
     file->data_ = static_cast<const uint8_t*>(address);
   }
   return file;
+}
+
+void MappedFile::WillNeed(uint64_t offset, size_t size) const {
+  // Whole pages; mappings begin at one.
+  static const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t begin = offset / page_bytes * page_bytes;
+  (void)madvise(const_cast<uint8_t*>(data_) + begin, offset + size - begin, MADV_WILLNEED);
 }
 
 MappedFile::~MappedFile() {

@@ -34,8 +34,16 @@ class RandomAccessFile {
   virtual Result<FileIdentity> Identity() const = 0;
   // Reads up to `size` bytes at `offset` into `to`; fewer only at the end of the file.
   virtual Result<size_t> ReadAt(uint64_t offset, size_t size, void* to) const = 0;
+  // The same into several places, one behind the other. REQUIRES: at most 1024 places.
+  virtual Result<uint64_t> ReadInto(uint64_t offset,
+                                    std::span<const std::span<uint8_t>> places) const;
   // Tells the system that the range will be read soon. A hint: never fails.
   virtual void WillNeed(uint64_t offset, size_t size) const = 0;
+  // Tells it that nobody will read the range soon: its memory is free for others. A hint.
+  virtual void WillNotNeed(uint64_t offset, size_t size) const {
+    (void)offset;
+    (void)size;
+  }
 };
 
 // A file mapped read-only. The mapping lives as long as the object. Touching a page that the file
@@ -51,6 +59,8 @@ class MappedFile {
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
   const FileIdentity& identity() const { return identity_; }  // when it was mapped
+  // As RandomAccessFile::WillNeed. REQUIRES: the range lies inside the mapping.
+  void WillNeed(uint64_t offset, size_t size) const;
 
  private:
   MappedFile() = default;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -71,6 +72,23 @@ TEST_F(FileTest, ReadsAtAnyPositionAndLessAtTheEnd) {
   EXPECT_EQ(*(*file)->ReadAt(100, 10, bytes), 0u);
   EXPECT_EQ((*file)->ReadAt(uint64_t{1} << 63, 1, bytes).status().code(), Code::kIo);
   (*file)->WillNeed(0, 10);
+}
+
+TEST_F(FileTest, ReadsIntoSeveralPlacesAndLessAtTheEnd) {
+  const auto file = OpenForReading(Write("a", "0123456789"));
+  ASSERT_TRUE(file.ok());
+  std::array<uint8_t, 4> first{};
+  std::array<uint8_t, 3> second{};
+  const std::array<std::span<uint8_t>, 3> places = {first, std::span<uint8_t>(), second};
+  EXPECT_EQ(*(*file)->ReadInto(1, places), 7u);
+  EXPECT_EQ(std::string(first.begin(), first.end()), "1234");
+  EXPECT_EQ(std::string(second.begin(), second.end()), "567");
+  EXPECT_EQ(*(*file)->ReadInto(5, places), 5u);
+  EXPECT_EQ(std::string(first.begin(), first.end()), "5678");
+  EXPECT_EQ(second[0], '9');
+  EXPECT_EQ(*(*file)->ReadInto(100, places), 0u);
+  EXPECT_EQ(*(*file)->ReadInto(0, {}), 0u);
+  (*file)->WillNotNeed(3, 5);
 }
 
 TEST_F(FileTest, AnOpenFileKeepsItsInodeWhenThePathIsReplaced) {

@@ -110,6 +110,7 @@ void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scra
   task->status = task->dataset->Gather(*scratch);
   if (!task->status.ok()) return;
   job.header.crcs.clear();
+  if (task->let_go) task->dataset->LetGo(*scratch);
   for (const dataset::GatherItem& item : *scratch) job.header.crcs.push_back(item.crc32c);
 }
 

@@ -25,6 +25,7 @@ struct GatherTask {
   session::ChunkJob job;
   std::vector<uint32_t> local_shards;  // one per record of the job: its shard in `dataset`
   std::shared_ptr<const dataset::Dataset> dataset;
+  bool let_go = false;  // nobody will want these records again soon
   // Results.
   Buffer payload;
   Status status;  // kCorrupt only if job.verify

@@ -3,6 +3,9 @@
 #include "emlio/daemon/manifest_pages.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
 
 namespace emlio::daemon {
 namespace {
@@ -14,49 +17,59 @@ static_assert(kPageShards * (wire::kMaxShardNameBytes + 64) < wire::kMaxHeaderBy
 
 }  // namespace
 
-std::vector<wire::ManifestPage> ToManifestPages(const std::string& dataset,
-                                                const dataset::Manifest& manifest) {
+uint32_t ManifestPageCount(const dataset::Manifest& manifest) {
+  return static_cast<uint32_t>(
+      std::max<size_t>(1, (manifest.shards().size() + kPageShards - 1) / kPageShards));
+}
+
+wire::ManifestPage MakeManifestPage(const std::string& dataset, const dataset::Manifest& manifest,
+                                    uint32_t number) {
   const std::vector<dataset::ShardInfo>& shards = manifest.shards();
-  const size_t count = std::max<size_t>(1, (shards.size() + kPageShards - 1) / kPageShards);
-  std::vector<wire::ManifestPage> pages(count);
-  for (size_t i = 0; i < count; ++i) {
-    wire::ManifestPage& page = pages[i];
-    page.dataset = dataset;
-    page.digest = manifest.digest();
-    page.page = static_cast<uint32_t>(i);
-    page.pages = static_cast<uint32_t>(count);
-    for (size_t s = i * kPageShards; s < std::min(shards.size(), (i + 1) * kPageShards); ++s) {
-      page.shards.push_back({shards[s].name, shards[s].records, shards[s].payload_bytes,
-                             shards[s].max_record_bytes, shards[s].fingerprint});
-    }
+  wire::ManifestPage page;
+  page.dataset = dataset;
+  page.digest = manifest.digest();
+  page.page = number;
+  page.pages = ManifestPageCount(manifest);
+  const size_t end = std::min(shards.size(), (size_t{number} + 1) * kPageShards);
+  for (size_t i = size_t{number} * kPageShards; i < end; ++i) {
+    page.shards.push_back({shards[i].name, shards[i].records, shards[i].payload_bytes,
+                           shards[i].max_record_bytes, shards[i].fingerprint});
   }
-  return pages;
+  return page;
+}
+
+Status ManifestAssembler::Reset(Status reason) {
+  pages_ = 0;
+  bytes_ = 0;
+  shards_ = {};
+  return reason;
 }
 
 Result<bool> ManifestAssembler::Add(const wire::ManifestPage& page) {
-  const auto reset = [this](const char* message) {
-    pages_ = 0;
-    shards_.clear();
-    return ProtocolError(message);
-  };
   if (page.page == 0) {
-    pages_ = 0;
-    shards_.clear();
+    (void)Reset(OkStatus());
     digest_ = page.digest;
   }
   if (page.page != pages_ || page.digest != digest_) {
-    return reset("the pages of a manifest came out of order");
+    return Reset(ProtocolError("the pages of a manifest came out of order"));
   }
   for (const wire::ManifestPage::Shard& shard : page.shards) {
+    bytes_ += sizeof(dataset::ShardInfo) + shard.name.size();
+    if (bytes_ > max_bytes_) {
+      return Reset(LimitExceeded(
+          fmt::format("a manifest of more than {} MiB: use fewer, larger shards or shorter names",
+                      max_bytes_ >> 20)));
+    }
     shards_.push_back({shard.name, shard.records, shard.payload_bytes, shard.max_record_bytes,
                        shard.fingerprint});
   }
   if (++pages_ < page.pages) return false;
   Result<dataset::Manifest> manifest = dataset::Manifest::Create(std::move(shards_));
-  if (!manifest.ok()) return manifest.status();
-  if (manifest->digest() != digest_) return reset("a manifest does not have the digest it names");
-  pages_ = 0;
-  shards_.clear();
+  if (!manifest.ok()) return Reset(manifest.status());
+  if (manifest->digest() != digest_) {
+    return Reset(ProtocolError("a manifest does not have the digest it names"));
+  }
+  (void)Reset(OkStatus());
   manifest_ = *std::move(manifest);
   return true;
 }

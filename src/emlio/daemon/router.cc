@@ -28,7 +28,11 @@ constexpr uint32_t kNotHere = 0xffffffffu;
 // way stay in the processor's cache from the gathering copy to the kernel's (decisions/0006).
 constexpr int kMaxUnsentPerStream = 1;
 constexpr size_t kMaxControlBacklog = 1024;
-constexpr size_t kMaxMergedManifests = 64;
+constexpr size_t kMaxDescribing = 64;  // manifests that one receiver may have asked for at once
+constexpr uint64_t kMaxMergedBytes = uint64_t{128} << 20;
+constexpr uint64_t kMaxMergedManifestBytes = uint64_t{64} << 20;
+// How long plans are searched before the network is looked at again.
+constexpr int64_t kSearchNs = 2 * kNsPerMs;
 constexpr uint32_t kMinChunkBytes = 4096;
 // How long the last Errors of a shutdown get to reach the network.
 constexpr int64_t kFarewellNs = 200 * kNsPerMs;
@@ -84,6 +88,12 @@ struct Router::Stream {
   std::deque<transport::Message> backlog;
 
   int busy() const { return gathering + *unsent; }
+  // Of the connection's own: what a connection that was replaced still holds is not counted here.
+  void Bind(ConnectionId to) {
+    DropBacklog();
+    connection = to;
+    unsent = std::make_shared<std::atomic<int>>(0);
+  }
   // What cannot be sent any more counts as sent.
   void DropBacklog() {
     for (transport::Message& message : backlog) message.on_sent.function(message.on_sent.context);
@@ -98,6 +108,9 @@ struct Router::Session {
   std::unique_ptr<LocalRecords> records;
   std::unique_ptr<session::Sender> sender;
   std::vector<Stream> streams;
+  bool let_go = false;  // of what was read
+  // Payload bytes submitted and not sent yet; shared with the messages.
+  std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
   uint64_t resent_counted = 0;
 };
@@ -107,7 +120,9 @@ struct Router::Control {
   std::string agent;
   int64_t last_heard_ns = 0;
   std::deque<transport::Message> backlog;
-  ManifestAssembler arriving;  // a merged manifest
+  bool is_overfull = false;  // it asks and does not read: to be dropped
+  // Manifests asked for, and the next page of each. Pages are made when there is room for them.
+  std::deque<std::pair<std::shared_ptr<const dataset::Dataset>, uint32_t>> describing;
 };
 
 Router::Router(std::unique_ptr<transport::Listener> listener,
@@ -118,7 +133,9 @@ Router::Router(std::unique_ptr<transport::Listener> listener,
       listener_(std::move(listener)),
       endpoint_(listener_->endpoint()),
       run_id_(RandomId()),
-      budget_(std::make_shared<SendBudget>(listener_.get())) {
+      budget_(std::make_shared<SendBudget>(listener_.get())),
+      merged_(kMaxMergedBytes, kMaxMergedManifestBytes) {
+  if (options_.read_ahead_bytes > 0) read_ahead_ = std::make_unique<ReadAhead>();
   gather_ = std::make_unique<GatherPool>(options_.gather_threads, options_.max_chunk_bytes,
                                          options_.send_buffer_bytes,
                                          [budget = budget_] { budget->Wake(); });
@@ -149,14 +166,15 @@ Status Router::Run() {
   std::vector<transport::Event> events;
   int64_t next_silence_check_ns = 0;
   int64_t farewell_ns = -1;
+  bool is_searching = false;
   while (true) {
     events.clear();
     const int poll_ms = farewell_ns >= 0 || stop_deadline_ns_ >= 0 ? 10 : kPollMs;
-    EMLIO_RETURN_IF_ERROR(listener_->Poll(poll_ms, &events));
+    EMLIO_RETURN_IF_ERROR(listener_->Poll(is_searching ? 0 : poll_ms, &events));
     for (transport::Event& event : events) Handle(std::move(event));
     for (auto& task : gather_->TakeDone()) SendDone(std::move(task));
     RetryBacklogs();
-    Schedule();
+    is_searching = Schedule();
 
     const int64_t now_ns = SystemClock().NowNs();
     if (now_ns >= next_silence_check_ns) {
@@ -193,11 +211,22 @@ void Router::Handle(transport::Event event) {
     SendTo(from, wire::Error{0, message.status().code(), message.status().message()});
     return;
   }
-  if (const auto* hello = std::get_if<wire::Hello>(&*message)) return OnHello(from, *hello);
-  if (const auto* join = std::get_if<wire::Join>(&*message)) return OnJoin(from, *join);
+  // A connection keeps its role.
+  const auto* hello = std::get_if<wire::Hello>(&*message);
+  const auto* join = std::get_if<wire::Join>(&*message);
   if (control == controls_.end()) {
+    if (join != nullptr) return OnJoin(from, *join);
+    if (hello != nullptr && data_.count(from) == 0) return OnHello(from, *hello);
     SendTo(from, wire::Error{0, Code::kProtocol,
-                             "the first message of a connection must be Hello or Join"});
+                             data_.count(from) == 0
+                                 ? "the first message of a connection must be Hello or Join"
+                                 : "on a data connection a receiver sends nothing but Join"});
+    return;
+  }
+  if (hello != nullptr || join != nullptr) {
+    SendControl(control->second.get(),
+                wire::Error{0, Code::kProtocol,
+                            "a control connection says Hello once, and cannot become a stream"});
     return;
   }
   HandleControl(control->second.get(), *message);
@@ -217,7 +246,8 @@ void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
   if (const auto* describe = std::get_if<wire::Describe>(&message)) {
     OnDescribe(control, *describe);
   } else if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {
-    OnManifestPage(control, *page);
+    const Status status = merged_.Add(control->connection, *page);
+    if (!status.ok()) SendControl(control, wire::Error{0, status.code(), status.message()});
   } else if (const auto* open = std::get_if<wire::Open>(&message)) {
     OnOpen(control, *open);
   } else if (const auto* grant = std::get_if<wire::Grant>(&message)) {
@@ -273,26 +303,19 @@ void Router::OnDescribe(Control* control, const wire::Describe& describe) {
                                                  describe.dataset, endpoint_, names)});
     return;
   }
-  for (wire::ManifestPage& page : ToManifestPages(describe.dataset, found->second->manifest())) {
-    SendControl(control, std::move(page));
-  }
-}
-
-void Router::OnManifestPage(Control* control, const wire::ManifestPage& page) {
-  Result<bool> whole = control->arriving.Add(page);
-  if (!whole.ok()) {
-    SendControl(control, wire::Error{0, whole.status().code(), whole.status().message()});
+  if (control->describing.size() >= kMaxDescribing) {
+    control->is_overfull = true;
     return;
   }
-  if (!*whole) return;
-  merged_.push_back(std::make_shared<const dataset::Manifest>(control->arriving.Take()));
-  if (merged_.size() > kMaxMergedManifests) merged_.pop_front();
+  control->describing.emplace_back(found->second, 0);
+  SendControlBacklog(control);
 }
 
 void Router::OnOpen(Control* control, const wire::Open& open) {
   bool need_manifest = false;
   Result<std::shared_ptr<Session>> session = OpenSession(control, open, &need_manifest);
   if (need_manifest) {
+    merged_.Expect(control->connection, open.sources.front().manifest_digest);
     SendControl(control, wire::NeedManifest{open.open_id, open.sources.front().manifest_digest});
     return;
   }
@@ -352,9 +375,7 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   if (digest == dataset.manifest().digest()) {
     manifest = &dataset.manifest();
   } else {
-    for (const auto& candidate : merged_) {
-      if (candidate->digest() == digest) held = candidate;
-    }
+    held = merged_.Find(digest);
     manifest = held.get();
   }
   if (manifest == nullptr) {
@@ -380,6 +401,8 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   spec.sources[0].manifest_digest = digest;
   spec.sources[0].weight = open.sources.front().weight;
   spec.sources[0].shuffle = static_cast<plan::Shuffle>(open.sources.front().shuffle);
+  spec.sources[0].block_records = open.sources.front().block_records;
+  spec.sources[0].window_blocks = open.sources.front().window_blocks;
   for (const dataset::ShardInfo& shard : manifest->shards()) {
     spec.sources[0].shard_records.push_back(shard.records);
   }
@@ -424,9 +447,14 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   sender_options.max_chunk_bytes =
       std::clamp(open.max_chunk_bytes, kMinChunkBytes, options_.max_chunk_bytes);
   sender_options.first_chunk_bytes = options_.first_chunk_bytes;
+  sender_options.read_ahead_bytes = options_.read_ahead_bytes;
   session->sender =
       std::make_unique<session::Sender>(open, session->plan, *session->records, sender_options);
   session->streams = std::vector<Stream>(open.streams);
+  // In stored order other sessions may follow closely; single records in random order are not met
+  // again before the epoch is over.
+  session->let_go = dataset.is_larger_than_memory() &&
+                    session->plan->spec().sources[0].shuffle == plan::Shuffle::kFull;
   if (!open.job.empty()) {
     auto& job = jobs_[{open.job, open.loader}];
     job.first = session->plan->hash();
@@ -445,30 +473,31 @@ void Router::OnJoin(ConnectionId from, const wire::Join& join) {
   Session* session = found->second.get();
   const Status status = session->sender->OnJoin(join);
   if (!status.ok()) return EndSession(join.open_id, status);
-  // The connection may have served an older session, the stream an older connection.
+  // The connection may have served another stream, the stream another connection.
+  Unbind(from);
   Stream& stream = session->streams[join.stream];
   if (stream.connection != 0) data_.erase(stream.connection);
-  stream.connection = from;
+  stream.Bind(from);
   data_[from] = {join.open_id, join.stream};
 }
 
-void Router::OnLost(ConnectionId connection) {
-  if (controls_.count(connection) != 0) return DropControl(connection);
-  const auto data = data_.find(connection);
+void Router::Unbind(ConnectionId data_connection) {
+  const auto data = data_.find(data_connection);
   if (data == data_.end()) return;
   const auto [open_id, stream_number] = data->second;
   data_.erase(data);
   const auto found = sessions_.find(open_id);
-  if (found == sessions_.end()) return;
-  Stream& stream = found->second->streams[stream_number];
-  if (stream.connection == connection) {
-    stream.connection = 0;
-    stream.DropBacklog();
-  }
+  if (found != sessions_.end()) found->second->streams[stream_number].Bind(0);
+}
+
+void Router::OnLost(ConnectionId connection) {
+  if (controls_.count(connection) != 0) return DropControl(connection);
+  Unbind(connection);
 }
 
 void Router::DropControl(ConnectionId connection) {
   controls_.erase(connection);
+  merged_.Forget(connection);
   std::vector<wire::OpenId> orphans;
   for (const auto& [open_id, session] : sessions_) {
     if (session->control == connection) orphans.push_back(open_id);
@@ -521,26 +550,50 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   }
 }
 
-// Gives every session in turn one chunk to gather, until none can use another.
-void Router::Schedule() {
+// Gives every session in turn one chunk to gather, until none can use another. True when some plan
+// has to be searched further for records of this daemon.
+bool Router::Schedule() {
+  using NextResult = session::Sender::NextResult;
+  const size_t active_sessions =
+      std::count_if(sessions_.begin(), sessions_.end(),
+                    [](const auto& entry) { return *entry.second->held > 0; });
+  const int64_t search_until_ns = SystemClock().NowNs() + kSearchNs;
   bool progress = true;
-  while (progress && !sessions_.empty()) {
+  bool is_searching = false;
+  while (progress) {
     progress = false;
+    is_searching = false;
     auto turn = sessions_.lower_bound(next_turn_);
     // Sessions may end while their chunks are planned, so the map is walked by key.
     for (size_t i = sessions_.size(); i > 0 && !sessions_.empty(); --i) {
       if (turn == sessions_.end()) turn = sessions_.begin();
-      if (budget_->bytes() + gathering_bytes_ >= options_.send_buffer_bytes) return;
       const std::shared_ptr<Session> session = turn->second;
       next_turn_ = turn->first + 1;
-      progress = ScheduleOne(session) || progress;
+      const NextResult result = ScheduleOne(session, active_sessions);
+      progress = result == NextResult::kChunk || progress;
+      is_searching = result == NextResult::kBusy || is_searching;
       FlushOutbox(session.get());
+      if (is_searching && SystemClock().NowNs() >= search_until_ns) return true;
       turn = sessions_.lower_bound(next_turn_);
     }
   }
+  return is_searching;
 }
 
-bool Router::ScheduleOne(const std::shared_ptr<Session>& session) {
+// Whether the session may hold one more chunk. The first half of the send buffer is shared out
+// among the active sessions, as if there were one more; the second half keeps one chunk for each,
+// so that receivers that do not read hold up nobody else.
+bool Router::MayGather(const Session& session, size_t active_sessions) const {
+  const uint64_t total = budget_->bytes() + gathering_bytes_;
+  const uint64_t held = *session.held;
+  if (held == 0) return total < options_.send_buffer_bytes;
+  const uint64_t shared = options_.send_buffer_bytes / 2;
+  return total < shared && held < shared / (active_sessions + 1);
+}
+
+session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& session,
+                                                size_t active_sessions) {
+  using NextResult = session::Sender::NextResult;
   // The least busy stream, so that all are kept full.
   int best = -1;
   int best_busy = kMaxUnsentPerStream;
@@ -553,25 +606,42 @@ bool Router::ScheduleOne(const std::shared_ptr<Session>& session) {
       best_busy = busy;
     }
   }
-  if (best < 0) return false;
+  if (best < 0 || !MayGather(*session, active_sessions)) return NextResult::kBlocked;
   auto task = std::make_unique<GatherTask>();
-  if (!session->sender->Next(&task->job)) return false;
+  const NextResult result = session->sender->Next(&task->job);
+  if (read_ahead_ != nullptr) ReadAheadOf(session.get());
+  if (result != NextResult::kChunk) return result;
   task->session = session;
   task->stream = static_cast<uint32_t>(best);
   task->dataset = session->records->dataset();
+  task->let_go = session->let_go;
   for (const plan::PlannedRecord& record : task->job.records) {
     task->local_shards.push_back(session->records->local_shard(record.shard));
   }
   ++session->streams[best].gathering;
   gathering_bytes_ += task->job.payload_bytes;
+  *session->held += task->job.payload_bytes;
   gather_->Submit(std::move(task));
-  return true;
+  return NextResult::kChunk;
+}
+
+void Router::ReadAheadOf(Session* session) {
+  ahead_scratch_.clear();
+  session->sender->TakeReadAhead(&ahead_scratch_);
+  if (ahead_scratch_.empty()) return;
+  std::vector<dataset::RecordId> records;
+  records.reserve(ahead_scratch_.size());
+  for (const plan::PlannedRecord& record : ahead_scratch_) {
+    records.push_back({session->records->local_shard(record.shard), record.record});
+  }
+  read_ahead_->Submit(session->records->dataset(), std::move(records));
 }
 
 void Router::SendDone(std::unique_ptr<GatherTask> task) {
   auto* session = static_cast<Session*>(task->session.get());
   --session->streams[task->stream].gathering;
   gathering_bytes_ -= task->job.payload_bytes;
+  *session->held -= task->job.payload_bytes;
   const auto found = sessions_.find(session->open.open_id);
   if (found == sessions_.end() || found->second.get() != session) return;  // ended meanwhile
 
@@ -601,13 +671,14 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
   }
   Stream& stream = session->streams[target];
   wire::Chunk& header = task->job.header;
-  session->sender->Assign(target, &header);
+  session->sender->Assign(target, &task->job);
   std::vector<uint8_t> encoded;
   wire::EncodeChunk(header, &encoded);
 
   struct Sent {
     std::shared_ptr<SendBudget> budget;
     std::shared_ptr<std::atomic<int>> unsent;
+    std::shared_ptr<std::atomic<uint64_t>> held;
     uint64_t bytes;
   };
   transport::Message message;
@@ -616,10 +687,13 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
   message.on_sent.function = [](void* context) {
     const std::unique_ptr<Sent> sent(static_cast<Sent*>(context));
     --*sent->unsent;
+    *sent->held -= sent->bytes;
     sent->budget->Release(sent->bytes);
   };
-  message.on_sent.context = new Sent{budget_, stream.unsent, task->job.payload_bytes};
+  message.on_sent.context =
+      new Sent{budget_, stream.unsent, session->held, task->job.payload_bytes};
   ++*stream.unsent;
+  *session->held += task->job.payload_bytes;
   budget_->Add(task->job.payload_bytes);
   {
     MutexLock lock(stats_mu_);
@@ -654,7 +728,17 @@ void Router::RetryBacklogs() {
   for (auto& [open_id, session] : sessions_) {
     for (Stream& stream : session->streams) SendBacklog(&stream);
   }
-  for (auto& [connection, control] : controls_) SendControlBacklog(control.get());
+  std::vector<ConnectionId> overfull;
+  for (auto& [connection, control] : controls_) {
+    SendControlBacklog(control.get());
+    if (control->is_overfull) overfull.push_back(connection);
+  }
+  for (ConnectionId connection : overfull) {
+    LogWarning("receiver {} asks without reading the answers and is given up",
+               controls_[connection]->agent);
+    DropControl(connection);
+    listener_->Forget(connection);
+  }
 }
 
 // The control messages that the session's sender has for its receiver.
@@ -672,7 +756,10 @@ void Router::FlushOutbox(Session* session) {
 }
 
 void Router::SendControl(Control* control, const wire::AnyMessage& message) {
-  if (control->backlog.size() >= kMaxControlBacklog) return;  // it does not read: silence ends it
+  if (control->backlog.size() >= kMaxControlBacklog) {
+    control->is_overfull = true;
+    return;
+  }
   transport::Message out;
   out.header = ToBuffer(wire::Encode(message));
   control->backlog.push_back(std::move(out));
@@ -680,7 +767,16 @@ void Router::SendControl(Control* control, const wire::AnyMessage& message) {
 }
 
 void Router::SendControlBacklog(Control* control) {
-  while (!control->backlog.empty()) {
+  while (true) {
+    if (control->backlog.empty()) {
+      if (control->describing.empty()) return;
+      auto& [dataset, page] = control->describing.front();
+      transport::Message out;
+      out.header =
+          ToBuffer(wire::Encode(MakeManifestPage(dataset->name(), dataset->manifest(), page)));
+      control->backlog.push_back(std::move(out));
+      if (++page == ManifestPageCount(dataset->manifest())) control->describing.pop_front();
+    }
     const transport::SendResult sent =
         listener_->Send(control->connection, &control->backlog.front());
     if (sent == transport::SendResult::kFull) return;

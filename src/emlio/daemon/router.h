@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +16,8 @@
 #include "emlio/base/mutex.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/daemon/gather.h"
+#include "emlio/daemon/merged_manifests.h"
+#include "emlio/daemon/read_ahead.h"
 #include "emlio/dataset/manifest.h"
 #include "emlio/session/sender.h"
 #include "emlio/transport/transport.h"
@@ -80,15 +81,18 @@ class Router {
   void HandleControl(Control* control, const wire::AnyMessage& message);
   void OnHello(transport::ConnectionId from, const wire::Hello& hello);
   void OnDescribe(Control* control, const wire::Describe& describe);
-  void OnManifestPage(Control* control, const wire::ManifestPage& page);
   void OnOpen(Control* control, const wire::Open& open);
   Result<std::shared_ptr<Session>> OpenSession(Control* control, const wire::Open& open,
                                                bool* need_manifest);
   void OnJoin(transport::ConnectionId from, const wire::Join& join);
   void OnLost(transport::ConnectionId connection);
+  void Unbind(transport::ConnectionId data_connection);
 
-  void Schedule();
-  bool ScheduleOne(const std::shared_ptr<Session>& session);
+  bool Schedule();
+  session::Sender::NextResult ScheduleOne(const std::shared_ptr<Session>& session,
+                                          size_t active_sessions);
+  void ReadAheadOf(Session* session);
+  bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
   void FlushOutbox(Session* session);
   void SendControl(Control* control, const wire::AnyMessage& message);
@@ -111,17 +115,18 @@ class Router {
   std::unordered_map<transport::ConnectionId, std::pair<wire::OpenId, uint32_t>> data_;
   std::map<wire::OpenId, std::shared_ptr<Session>> sessions_;
   wire::OpenId next_turn_ = 0;  // round robin
-  // Merged manifests that receivers sent, newest last.
-  std::deque<std::shared_ptr<const dataset::Manifest>> merged_;
+  MergedManifests merged_;
   // (job, loader) -> plan hash and the number of open sessions that hold it.
   std::map<std::pair<std::string, std::string>, std::pair<Hash128, int>> jobs_;
   uint64_t gathering_bytes_ = 0;  // submitted, not done
+  std::vector<plan::PlannedRecord> ahead_scratch_;
 
   std::atomic<int64_t> stop_deadline_ns_{-1};
   bool all_ended_ = true;
   mutable Mutex stats_mu_;
   DaemonStats stats_ EMLIO_GUARDED_BY(stats_mu_);
-  std::unique_ptr<GatherPool> gather_;  // last: its threads wake us through budget_
+  std::unique_ptr<ReadAhead> read_ahead_;  // null: the options say so
+  std::unique_ptr<GatherPool> gather_;     // last: its threads wake us through budget_
 };
 
 }  // namespace emlio::daemon

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "emlio/base/file.h"
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/dataset/find_shards.h"
 #include "emlio/tfrecord/content.h"
@@ -35,7 +37,7 @@ using tfrecord::ShardIndex;
 
 struct OpenedShard {
   std::string path;
-  std::unique_ptr<MappedFile> file;
+  ShardData data;
   ShardIndex index;
 };
 
@@ -98,12 +100,12 @@ class Opener {
         reporter_(reporter) {}
 
   void Open(const FoundShard& found, Outcome* outcome) const {
-    auto file = MappedFile::Map(found.path);
-    if (!file.ok()) {
-      outcome->status = file.status();
+    auto data = ShardData::Open(found.path, options_.io);
+    if (!data.ok()) {
+      outcome->status = data.status();
       return;
     }
-    const FileIdentity identity = (*file)->identity();
+    const FileIdentity identity = data->identity();
     auto index = LoadIndex(found.path, identity, &outcome->stale);
     const bool has_index = index.has_value();
     uint64_t untold_bytes = identity.size_bytes;
@@ -116,7 +118,7 @@ class Opener {
       index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
       if (options_.index_policy != IndexPolicy::kUse) outcome->status = outcome->unsaved;
     }
-    outcome->shard = OpenedShard{found.path, *std::move(file), *std::move(index)};
+    outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
     reporter_->Opened(untold_bytes, !has_index);
   }
 
@@ -275,18 +277,23 @@ void LogOutcomes(const std::vector<Outcome>& outcomes) {
   }
 }
 
-class MappedDataset : public Dataset {
+class LocalDataset : public Dataset {
  public:
-  MappedDataset(std::string name, Manifest manifest, std::vector<OpenedShard> shards)
+  LocalDataset(std::string name, Manifest manifest, std::vector<OpenedShard> shards, IoMode io,
+               bool is_larger_than_memory)
       : name_(std::move(name)),
         manifest_(std::move(manifest)),
         shards_(std::move(shards)),
+        io_(io),
+        is_larger_than_memory_(is_larger_than_memory),
         indexes_(shards_.size()) {
     for (size_t i = 0; i < shards_.size(); ++i) indexes_[i] = &shards_[i].index;
   }
 
   const std::string& name() const override { return name_; }
   const Manifest& manifest() const override { return manifest_; }
+  IoMode io() const override { return io_; }
+  bool is_larger_than_memory() const override { return is_larger_than_memory_; }
   const std::string& path(uint32_t shard) const override { return shards_[shard].path; }
 
   RecordLocation Locate(uint32_t shard, uint64_t record) const override {
@@ -297,6 +304,39 @@ class MappedDataset : public Dataset {
 
   void Prefetch(uint32_t shard, uint64_t record) const override {
     indexes_[shard].load()->Prefetch(record);
+  }
+
+  void ReadAhead(std::span<const RecordId> records) const override {
+    // About 1 MiB at a time, in which neighbours count as one.
+    constexpr size_t kMaxRanges = 64;
+    constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
+    std::array<Range, kMaxRanges> ranges;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (const RecordId& record : records) {
+      const OpenedShard& shard = shards_[record.shard];
+      const auto entry = indexes_[record.shard].load()->Locate(record.record);
+      if (!entry.has_value()) return;  // Gather reports it
+      const uint64_t size = tfrecord::kHeaderBytes + entry->payload_bytes + tfrecord::kFooterBytes;
+      if (count > 0 && ranges[count - 1].data == &shard.data &&
+          ranges[count - 1].offset + ranges[count - 1].size == entry->offset) {
+        ranges[count - 1].size += size;
+      } else {
+        if (count == kMaxRanges) {
+          ReadMissing({ranges.data(), count});
+          count = 0;
+          bytes = 0;
+        }
+        ranges[count++] = {&shard.data, entry->offset, size};
+      }
+      bytes += size;
+      if (bytes >= kMaxBytes) {
+        ReadMissing({ranges.data(), count});
+        count = 0;
+        bytes = 0;
+      }
+    }
+    ReadMissing({ranges.data(), count});
   }
 
   Status Gather(std::span<GatherItem> items) const override {
@@ -311,6 +351,13 @@ class MappedDataset : public Dataset {
       EMLIO_RETURN_IF_ERROR(status);
     }
     return OkStatus();
+  }
+
+  void LetGo(std::span<const GatherItem> items) const override {
+    for (const GatherItem& item : items) {
+      const uint64_t offset = Locate(item.shard, item.record).payload_offset;
+      shards_[item.shard].data.WillNotNeed(offset + item.begin, item.size);
+    }
   }
 
   Status VerifyRecord(uint32_t shard, uint64_t record) const override {
@@ -329,7 +376,7 @@ class MappedDataset : public Dataset {
     const uint64_t offset = location.payload_offset - tfrecord::kHeaderBytes;
     // A cut inside the last page reads as zeros: was the file changed, or is it damaged?
     const auto now = IdentityOf(opened.path);
-    const FileIdentity& then = opened.file->identity();
+    const FileIdentity& then = opened.data.identity();
     if (now.ok() && now->inode == then.inode && now->device == then.device && *now != then) {
       return ShardChanged(fmt::format("{}: the file was changed while it was open",
                                       tfrecord::Place(opened.path, record, offset)));
@@ -338,10 +385,36 @@ class MappedDataset : public Dataset {
   }
 
  private:
+  struct Range {
+    const ShardData* data = nullptr;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+  };
+
+  // Asking for what is in memory already costs the system little, but more than gathering a small
+  // record does: a few samples tell how it is with the others. Asking for what has to be read takes
+  // several times as long as asking for it once more.
+  static void ReadMissing(std::span<const Range> ranges) {
+    constexpr size_t kSamples = 4;
+    constexpr std::chrono::nanoseconds kNoise{500};
+    const size_t stride = std::max<size_t>(1, ranges.size() / kSamples);
+    bool must_read = false;
+    for (size_t i = 0; i < ranges.size() && !must_read; i += stride) {
+      const auto first = AskFor(ranges[i]);
+      must_read = first > 2 * AskFor(ranges[i]) + kNoise;
+    }
+    if (!must_read) return;
+    for (const Range& range : ranges) (void)AskFor(range);
+  }
+  static std::chrono::nanoseconds AskFor(const Range& range) {
+    const auto before = std::chrono::steady_clock::now();
+    range.data->WillNeed(range.offset, range.size);
+    return std::chrono::steady_clock::now() - before;
+  }
+
   // Copies of so many records share one guard; the scratch for them lies on the stack.
   static constexpr size_t kGatheredTogether = 64;
   static constexpr size_t kPrefetchDistance = 8;
-  static constexpr size_t kPrefetchBytes = 512;
 
   // An index whose entry does not lead to a record.
   struct Suspect {
@@ -359,7 +432,7 @@ class MappedDataset : public Dataset {
     std::array<Framing, kGatheredTogether> framings;
     std::array<ShardIndex::Entry, kGatheredTogether> entries;
     std::array<const ShardIndex*, kGatheredTogether> indexes;
-    std::array<CopyRange, 3 * kGatheredTogether> ranges;
+    std::array<ShardData::Piece, 3 * kGatheredTogether> pieces;
     for (size_t i = 0; i < items.size(); ++i) {
       if (i + kPrefetchDistance < items.size()) {
         const GatherItem& later = items[i + kPrefetchDistance];
@@ -388,24 +461,19 @@ class MappedDataset : public Dataset {
         std::fill_n(item.to, std::exchange(size, 0), uint8_t{0});
       }
       entries[i] = *entry;
-      // Inside the mapping: an index entry lies inside the shard as it was when it was mapped.
-      const uint8_t* header = shard.file->data() + entry->offset;
-      const uint8_t* payload = header + tfrecord::kHeaderBytes;
-      // Random records are cache and TLB misses; the processor finds the rest of a record by
-      // itself.
-      for (size_t line = 0; line < kPrefetchBytes; line += 64) {
-        __builtin_prefetch(payload + item.begin + line);
-      }
-      __builtin_prefetch(payload + entry->payload_bytes);
-      ranges[3 * i] = {header, framings[i].header.data(), tfrecord::kHeaderBytes};
-      ranges[3 * i + 1] = {size == 0 ? payload : payload + item.begin, item.to, size};
-      ranges[3 * i + 2] = {payload + entry->payload_bytes, framings[i].footer.data(),
+      // Inside the file: an index entry lies inside the shard as it was when it was opened.
+      const uint64_t payload = entry->offset + tfrecord::kHeaderBytes;
+      shard.data.Prefetch(payload, entry->payload_bytes + tfrecord::kFooterBytes);
+      pieces[3 * i] = {&shard.data, entry->offset, framings[i].header.data(),
+                       tfrecord::kHeaderBytes};
+      pieces[3 * i + 1] = {&shard.data, size == 0 ? payload : payload + item.begin, item.to, size};
+      pieces[3 * i + 2] = {&shard.data, payload + entry->payload_bytes, framings[i].footer.data(),
                            tfrecord::kFooterBytes};
     }
-    if (!GuardedCopy({ranges.data(), 3 * items.size()})) {
+    if (!ShardData::Copy({pieces.data(), 3 * items.size()})) {
       // Find out which one it was, for the message.
       size_t lost = 0;
-      while (lost + 1 < items.size() && GuardedCopy({&ranges[3 * lost], 3})) ++lost;
+      while (lost + 1 < items.size() && ShardData::Copy({&pieces[3 * lost], 3})) ++lost;
       return Changed(items[lost], entries[lost], "the file became shorter or cannot be read");
     }
     for (size_t i = 0; i < items.size(); ++i) {
@@ -436,7 +504,7 @@ class MappedDataset : public Dataset {
     const auto file = OpenForReading(shard.path);
     if (!file.ok()) return reason;
     const auto identity = (*file)->Identity();
-    if (!identity.ok() || *identity != shard.file->identity()) return reason;
+    if (!identity.ok() || *identity != shard.data.identity()) return reason;
     LogWarning("index {} of shard {} is damaged and is built again", index_path, shard.path);
     const ShardInfo& info = manifest_.shards()[suspect.shard];
     tfrecord::IndexOptions options;
@@ -471,12 +539,20 @@ class MappedDataset : public Dataset {
   const std::string name_;
   const Manifest manifest_;
   const std::vector<OpenedShard> shards_;  // in the order of the manifest
+  const IoMode io_;
+  const bool is_larger_than_memory_;
   // The index in use of each shard. One that was replaced stays: others may be reading it.
   mutable std::vector<std::atomic<const ShardIndex*>> indexes_;
   mutable Mutex mend_mu_;
   mutable std::set<uint32_t> suspected_ EMLIO_GUARDED_BY(mend_mu_);
   mutable std::deque<ShardIndex> mended_ EMLIO_GUARDED_BY(mend_mu_);
 };
+
+bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
+  uint64_t bytes = 0;
+  for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
+  return bytes > UsableMemoryBytes() / 2;
+}
 
 Status CheckOptions(const DatasetOptions& options) {
   if (options.name.empty() || options.name.size() > 255 ||
@@ -502,6 +578,12 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
   const std::string context = fmt::format("data set '{}'", options.name);
   auto found = FindShards(options.patterns);
   if (!found.ok()) return found.status().WithContext(context);
+  const bool is_larger_than_memory = IsLargerThanMemory(*found);
+  // Every shard takes a descriptor when it is not mapped.
+  if (options.io == IoMode::kAuto) {
+    options.io = is_larger_than_memory && found->size() < MaxOpenFiles() / 2 ? IoMode::kPread
+                                                                             : IoMode::kMmap;
+  }
   std::vector<Outcome> outcomes = OpenAll(options, *found);
   for (const Outcome& outcome : outcomes) {
     if (!outcome.status.ok()) return outcome.status.WithContext(context);
@@ -523,8 +605,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
     return manifest.status().WithContext(
         fmt::format("{} ({})", context, fmt::join(options.patterns, ", ")));
   }
-  return std::unique_ptr<Dataset>(std::make_unique<MappedDataset>(
-      std::move(options.name), *std::move(manifest), std::move(shards)));
+  return std::unique_ptr<Dataset>(std::make_unique<LocalDataset>(
+      std::move(options.name), *std::move(manifest), std::move(shards), options.io,
+      is_larger_than_memory && options.io == IoMode::kPread));
 }
 
 }  // namespace emlio::dataset

@@ -11,6 +11,7 @@
 
 #include "emlio/base/status.h"
 #include "emlio/dataset/manifest.h"
+#include "emlio/dataset/shard_data.h"
 
 namespace emlio::dataset {
 
@@ -56,7 +57,8 @@ struct DatasetOptions {
   IndexPolicy index_policy = IndexPolicy::kUse;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.
   uint64_t max_record_bytes = uint64_t{256} << 20;
-  int index_threads = 0;      // 0: one per processor; at most kMaxThreads
+  int index_threads = 0;  // 0: one per processor; at most kMaxThreads
+  IoMode io = IoMode::kAuto;
   ProgressCallback progress;  // called while indexes are built; may be empty
 };
 
@@ -64,6 +66,11 @@ struct DatasetOptions {
 struct RecordLocation {
   uint64_t payload_offset = 0;  // in the shard file; the record's header begins 12 bytes before
   uint64_t payload_bytes = 0;
+};
+
+struct RecordId {
+  uint32_t shard = 0;
+  uint64_t record = 0;
 };
 
 // One piece of a record to be copied out. `begin`+`size` lie inside the payload (the whole payload
@@ -90,6 +97,8 @@ class Dataset {
 
   virtual const std::string& name() const = 0;
   virtual const Manifest& manifest() const = 0;
+  // How it is read: kMmap or kPread.
+  virtual IoMode io() const = 0;
   // Path of the shard, for messages.
   virtual const std::string& path(uint32_t shard) const = 0;
   // REQUIRES: shard and record are inside the manifest. Kept in memory or in a mapped index: O(1),
@@ -97,7 +106,12 @@ class Dataset {
   virtual RecordLocation Locate(uint32_t shard, uint64_t record) const = 0;
   // A hint that Locate of this record comes soon: random places in a large index are cache misses.
   virtual void Prefetch(uint32_t shard, uint64_t record) const = 0;
-  // Copies payload pieces and checksums out of the mapped shards. Checks that each record's header
+  // Has the system read those of the records that are not in memory, and returns without waiting
+  // for them, unless the device's queue is full. A hint: never fails. Best in the order in which
+  // they will be gathered, about 1 MiB at a time: whether any have to be read is found out by
+  // samples.
+  virtual void ReadAhead(std::span<const RecordId> records) const = 0;
+  // Copies payload pieces and checksums out of the shards. Checks that each record's header
   // still has the indexed length (and a valid length checksum): kShardChanged, naming shard,
   // record and offset, when it has not or when the file became shorter. Does not check payload
   // checksums: the receiver does. Before a shard is found to have changed its index is suspected:
@@ -106,6 +120,11 @@ class Dataset {
   // not inside the record comes out as zeros, which the receiver's checksum will not accept.
   // kCorrupt, naming the index, when it cannot be built again.
   virtual Status Gather(std::span<GatherItem> items) const = 0;
+  // Whether memory is too small to keep what was read, so that records which are not wanted again
+  // soon should be let go. Never with kMmap.
+  virtual bool is_larger_than_memory() const = 0;
+  // Lets go of the memory that holds these records for the next who reads them. A hint.
+  virtual void LetGo(std::span<const GatherItem> items) const = 0;
   // Reads one record anew and compares its payload checksum. Ok, kCorrupt ("payload checksum",
   // naming shard, record, offset) or kShardChanged.
   virtual Status VerifyRecord(uint32_t shard, uint64_t record) const = 0;

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/dataset/dali_index.h"
 #include "emlio/tfrecord/index.h"
@@ -114,6 +116,64 @@ TEST_F(DatasetTest, GathersEveryRecordOfEveryShard) {
     ASSERT_EQ(buffer.substr(100 * i, 100), expected) << i;
     ASSERT_EQ(items[i].crc32c, Crc32c(expected.data(), expected.size()));
   }
+}
+
+TEST_F(DatasetTest, EveryWayOfReadingGivesTheSameBytes) {
+  WriteShards(3, 200, 1000);
+  for (const IoMode io : {IoMode::kMmap, IoMode::kPread}) {
+    options_.io = io;
+    const auto dataset = Open();
+    ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+    EXPECT_EQ((*dataset)->io(), io);
+    std::vector<RecordId> records;
+    for (uint32_t i = 0; i < 600; ++i) records.push_back({i * 7 % 3, i * 7 % 600 / 3});
+    (*dataset)->ReadAhead(records);
+    (*dataset)->ReadAhead({});
+    std::string buffer(600'000, '\0');
+    std::vector<GatherItem> items;
+    for (uint32_t i = 0; i < 600; ++i) {
+      GatherItem item;
+      item.shard = records[i].shard;
+      item.record = records[i].record;
+      item.size = 1000;
+      item.to = reinterpret_cast<uint8_t*>(buffer.data()) + 1000 * i;
+      items.push_back(item);
+    }
+    for (int pass = 0; pass < 2; ++pass) {
+      ASSERT_TRUE((*dataset)->Gather(items).ok());
+      (*dataset)->LetGo(items);
+      for (uint32_t i = 0; i < 600; ++i) {
+        const std::string expected =
+            Payload(static_cast<int>(records[i].shard), static_cast<int>(records[i].record), 1000);
+        ASSERT_EQ(buffer.substr(1000 * i, 1000), expected) << i;
+        ASSERT_EQ(items[i].crc32c, Crc32c(expected.data(), expected.size()));
+      }
+    }
+  }
+}
+
+TEST_F(DatasetTest, WhatFitsIntoMemoryIsMapped) {
+  WriteShards(2, 10);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_EQ((*dataset)->io(), IoMode::kMmap);
+  EXPECT_FALSE((*dataset)->is_larger_than_memory());
+  // A sparse file, larger than any memory of this host.
+  constexpr uint64_t kRecordBytes = uint64_t{1} << 31;
+  uint64_t size = 0;
+  {
+    std::ofstream shard(ShardPath(1), std::ios::binary | std::ios::trunc);
+    for (; size < UsableMemoryBytes(); size += kRecordBytes + tfrecord::kFramingBytes) {
+      shard.seekp(static_cast<std::streamoff>(size));
+      shard << HeaderOf(kRecordBytes);
+    }
+  }
+  std::filesystem::resize_file(ShardPath(1), size);
+  options_.max_record_bytes = kRecordBytes;
+  const auto large = Open();
+  ASSERT_TRUE(large.ok()) << large.status().ToString();
+  EXPECT_EQ((*large)->io(), IoMode::kPread);
+  EXPECT_TRUE((*large)->is_larger_than_memory());
 }
 
 TEST_F(DatasetTest, GathersPiecesAndRefusesWhatLiesOutside) {
@@ -340,6 +400,18 @@ TEST_F(DatasetTest, RenamedAndReplacedFilesDoNotMatterOnceOpen) {
   WriteBytes(ShardPath(0), "something else");
   EXPECT_EQ(*Read(**dataset, 0, 7), Payload(0, 7, 100));
   EXPECT_TRUE((*dataset)->VerifyRecord(0, 7).ok());
+}
+
+TEST_F(DatasetTest, AShardCutWhileItIsReadWithoutAMappingIsReportedToo) {
+  WriteShards(2, 100, 1000);
+  options_.io = IoMode::kPread;
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  std::filesystem::resize_file(ShardPath(0), 50'000);
+  const auto cut = Read(**dataset, 0, 99);
+  EXPECT_EQ(cut.status().code(), Code::kShardChanged);
+  EXPECT_TRUE(Read(**dataset, 0, 10).ok());
+  EXPECT_TRUE(Read(**dataset, 1, 99).ok());
 }
 
 TEST_F(DatasetTest, AShardCutWhileOpenIsReportedAndOthersGoOn) {

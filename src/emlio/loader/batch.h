@@ -27,6 +27,7 @@ class AssembledBatchView : public Batch {
 
   uint64_t epoch() const override { return assembled_.epoch; }
   uint64_t step() const override { return assembled_.step; }
+  size_t valid_records() const override { return share_.slots - share_.padded; }
   std::span<const std::span<const uint8_t>> records() const override { return assembled_.records; }
   std::span<const uint64_t> indices() const override;
   uint64_t payload_bytes() const override { return assembled_.payload_bytes; }

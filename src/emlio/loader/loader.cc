@@ -43,6 +43,22 @@ Status CheckOptions(const LoaderOptions& options) {
     return InvalidArgument(fmt::format("rank {} does not fit world size {}; ranks count from 0",
                                        options.rank, options.world_size));
   }
+  if (options.shuffle != plan::Shuffle::kBlock &&
+      (options.shuffle_block.has_value() || options.shuffle_window.has_value())) {
+    return InvalidArgument(
+        fmt::format("sizes of blocks and windows belong to shuffle 'block', not to '{}'",
+                    plan::ShuffleName(options.shuffle)));
+  }
+  for (const auto& size : {options.shuffle_block, options.shuffle_window}) {
+    if (size.has_value() && size->amount == 0) {
+      return InvalidArgument(
+          "a block and a window of the shuffle have at least one record or byte");
+    }
+  }
+  if (options.step_stride == 0 || options.step_stride > wire::kMaxStride) {
+    return InvalidArgument(fmt::format("step_stride is {}; 1 to {} are possible",
+                                       options.step_stride, wire::kMaxStride));
+  }
   if (options.streams == 0 || options.streams > wire::kMaxStreams) {
     return InvalidArgument(
         fmt::format("streams is {}; 1 to {} are possible", options.streams, wire::kMaxStreams));
@@ -314,6 +330,9 @@ class Loader::Impl : public SourceClient::Owner {
     for (const dataset::ShardInfo& shard : manifest_->shards()) {
       spec.sources[0].shard_records.push_back(shard.records);
     }
+    if (options_.shuffle == plan::Shuffle::kBlock) {
+      EMLIO_RETURN_IF_ERROR(SetBlockSizes(&spec.sources[0]));
+    }
     spec.seed = options_.seed;
     spec.tail = options_.tail;
     constexpr uint64_t kMaxGlobalBatch = uint64_t{1} << 31;
@@ -332,6 +351,30 @@ class Loader::Impl : public SourceClient::Owner {
                       wire::kMaxBatchSlots));
     }
     plan_ = std::make_shared<const plan::Plan>(std::move(plan));
+    return OkStatus();
+  }
+
+  // Of the merged manifest's mean record, so that all ranks make the same of sizes in bytes.
+  Status SetBlockSizes(plan::PlanSpec::Source* source) const {
+    uint64_t records = 0;
+    uint64_t bytes = 0;
+    for (const dataset::ShardInfo& shard : manifest_->shards()) {
+      records += shard.records;
+      bytes += shard.payload_bytes + wire::kRecordOverheadBytes * shard.records;
+    }
+    // The plan refuses a data set of no record; sizes may be wrong, they come from elsewhere.
+    records = std::max<uint64_t>(records, 1);
+    bytes = std::max<uint64_t>(bytes, 1);
+    EMLIO_ASSIGN_OR_RETURN(
+        const plan::BlockSizes sizes,
+        plan::MakeBlockSizes(options_.shuffle_block.value_or(plan::kDefaultShuffleBlock),
+                             options_.shuffle_window, records, bytes));
+    source->block_records = sizes.block_records;
+    source->window_blocks = sizes.window_blocks;
+    const double mean_bytes = static_cast<double>(bytes) / static_cast<double>(records);
+    LogInfo("shuffle in blocks of {} records ({:.1f} MiB) and windows of {} blocks ({:.1f} MiB)",
+            sizes.block_records, mean_bytes * sizes.block_records / (1 << 20), sizes.window_blocks,
+            mean_bytes * sizes.block_records * sizes.window_blocks / (1 << 20));
     return OkStatus();
   }
 
@@ -365,6 +408,7 @@ class Loader::Impl : public SourceClient::Owner {
     receiver_options.rank = options_.rank;
     receiver_options.world_size = options_.world_size;
     receiver_options.max_record_bytes = options_.max_record_bytes;
+    receiver_options.stride = options_.step_stride;
     MutexLock lock(mu_);
     receiver_ =
         std::make_unique<session::Receiver>(plan_, std::move(receiver_sources), receiver_options);
@@ -391,6 +435,8 @@ class Loader::Impl : public SourceClient::Owner {
     wire::Open::Source wire_source;
     wire_source.manifest_digest = manifest_->digest();
     wire_source.shuffle = static_cast<uint8_t>(options_.shuffle);
+    wire_source.block_records = plan_->spec().sources[0].block_records;
+    wire_source.window_blocks = plan_->spec().sources[0].window_blocks;
     open.sources = {wire_source};
     open.seed = options_.seed;
     open.global_batch = plan_->spec().global_batch;
@@ -468,6 +514,7 @@ class Loader::Impl : public SourceClient::Owner {
     FlushOutbox();
     ++stats_.batches;
     stats_.records += batch.records().size();
+    stats_.padded_records += batch.records().size() - batch.valid_records();
     stats_.payload_bytes += batch.payload_bytes();
     const int64_t now_ns = SystemClock().NowNs();
     stats_.elapsed_ns = now_ns - started_at_ns_;

@@ -15,6 +15,7 @@
 #include "emlio/example/columns.h"
 #include "emlio/example/feature_spec.h"
 #include "emlio/plan/plan.h"
+#include "emlio/plan/shuffle_size.h"
 
 namespace emlio::loader {
 
@@ -28,6 +29,11 @@ struct LoaderOptions {
   // tf.train.Example features to parse into columns; empty: raw records only.
   std::vector<example::FeatureSpec> features;
   plan::Shuffle shuffle = plan::Shuffle::kNone;
+  // Of Shuffle::kBlock alone. Bytes are turned into records by the mean record of all sources
+  // together, so ranks that give the same sizes make the same plan. Not set: plan::
+  // kDefaultShuffleBlock and kDefaultShuffleWindow.
+  std::optional<plan::ShuffleSize> shuffle_block;
+  std::optional<plan::ShuffleSize> shuffle_window;
   plan::Tail tail = plan::Tail::kKeep;
   uint64_t seed = 0;
   uint32_t rank = 0;
@@ -39,6 +45,9 @@ struct LoaderOptions {
   // Where training ends, if that is known: epochs 0 to epochs-1 are going to be read, in order, and
   // the next one is read ahead while this one ends. 0: not known, one pass at a time.
   uint64_t epochs = 0;
+  // For processes that share the batches of one rank, each with a loader of its own: of every so
+  // many steps this one reads one, from the step on at which StartPass begins.
+  uint32_t step_stride = 1;
   uint32_t streams = 4;                           // data connections to each daemon
   uint64_t prefetch_bytes = uint64_t{256} << 20;  // received or on the way, not handed out
   uint64_t max_record_bytes = uint64_t{256} << 20;
@@ -65,6 +74,9 @@ class Batch {
   virtual ~Batch() = default;
   virtual uint64_t epoch() const = 0;
   virtual uint64_t step() const = 0;
+  // So many of the records, the first ones, are this epoch's own; those behind them are padding
+  // (plan::Tail::kPad): records that come once more. May be 0.
+  virtual size_t valid_records() const = 0;
   // The records' payloads in slot order.
   virtual std::span<const std::span<const uint8_t>> records() const = 0;
   // For every record its number in manifest order, 0 to Loader::records()-1.
@@ -78,6 +90,7 @@ class Batch {
 struct LoaderStats {
   uint64_t batches = 0;  // handed out
   uint64_t records = 0;
+  uint64_t padded_records = 0;  // of these: padding
   uint64_t payload_bytes = 0;
   uint64_t chunks = 0;             // received
   uint64_t duplicate_records = 0;  // dropped
@@ -108,7 +121,7 @@ class Loader {
   ~Loader();
 
   uint64_t records() const;          // of the whole data set
-  uint64_t steps_per_epoch() const;  // of every rank
+  uint64_t steps_per_epoch() const;  // of every rank, whatever step_stride
   const dataset::Manifest& manifest() const;
   const plan::Plan& plan() const;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -90,6 +91,7 @@ class LoaderTest : public ::testing::Test {
 
   struct Epoch {
     std::vector<uint64_t> ids;
+    std::vector<uint64_t> valid_ids;  // padding left out
     std::vector<size_t> batch_sizes;
   };
   // One pass from a cursor; checks every byte of every record.
@@ -114,6 +116,7 @@ class LoaderTest : public ::testing::Test {
         EXPECT_TRUE(std::equal(record.begin(), record.end(), expected.begin(), expected.end()))
             << "record " << id;
         epoch.ids.push_back(id);
+        if (i < (*batch)->valid_records()) epoch.valid_ids.push_back(id);
       }
     }
     return epoch;
@@ -248,6 +251,137 @@ TEST_F(LoaderTest, ResumesAtAnyStep) {
   auto batch = loader->Next();
   ASSERT_TRUE(batch.ok() && *batch != nullptr);
   EXPECT_EQ((*batch)->epoch(), 4u);
+}
+
+TEST_F(LoaderTest, LoadersWithAStrideShareTheStepsOfARank) {
+  WriteShards("d", 0, 2, 50, 0);
+  auto daemon = Serve("d");
+  LoaderOptions options = Options({Url(*daemon)}, 8);
+  options.shuffle = plan::Shuffle::kFull;
+  options.epochs = 2;
+  auto whole_loader = Open(options);
+  options.step_stride = 3;
+  for (const uint64_t start : {0u, 4u}) {
+    std::vector<std::vector<uint64_t>> batches(13);
+    for (uint64_t first = start; first < start + 3; ++first) {
+      auto loader = Open(options);
+      ASSERT_NE(loader, nullptr);
+      EXPECT_EQ(loader->steps_per_epoch(), 13u);
+      ASSERT_TRUE(loader->StartPass({0, first}).ok());
+      for (uint64_t step = first; step < 13; step += 3) {
+        auto batch = loader->Next();
+        ASSERT_TRUE(batch.ok() && *batch != nullptr);
+        EXPECT_EQ((*batch)->step(), step);
+        batches[step].assign((*batch)->indices().begin(), (*batch)->indices().end());
+      }
+      EXPECT_EQ(*loader->Next(), nullptr);
+      EXPECT_EQ(loader->cursor(), (Cursor{1, first % 3}));
+      // The next epoch, of which another step may come first.
+      ASSERT_TRUE(loader->StartPass({1, (first + 1) % 3}).ok());
+      auto batch = loader->Next();
+      ASSERT_TRUE(batch.ok() && *batch != nullptr);
+      EXPECT_EQ((*batch)->step(), (first + 1) % 3);
+    }
+    std::vector<uint64_t> ids;
+    for (const auto& batch : batches) ids.insert(ids.end(), batch.begin(), batch.end());
+    EXPECT_EQ(ids, Read(whole_loader.get(), {0, start}).ids);
+  }
+}
+
+constexpr std::array kShuffles = {plan::Shuffle::kNone, plan::Shuffle::kFull,
+                                  plan::Shuffle::kBlock};
+constexpr std::array kTails = {plan::Tail::kDrop, plan::Tail::kKeep, plan::Tail::kPad};
+
+TEST_F(LoaderTest, EveryShuffleAndTailYieldsAsManyBatchesAsItSaysFromAnyStep) {
+  WriteShards("d", 0, 2, 17, 0);
+  auto daemon = Serve("d");
+  for (const plan::Shuffle shuffle : kShuffles) {
+    for (const plan::Tail tail : kTails) {
+      SCOPED_TRACE(fmt::format("{} {}", plan::ShuffleName(shuffle), plan::TailName(tail)));
+      LoaderOptions options = Options({Url(*daemon)}, 8);
+      options.shuffle = shuffle;
+      options.tail = tail;
+      if (shuffle == plan::Shuffle::kBlock) {
+        options.shuffle_block = {{.amount = 3}};
+        options.shuffle_window = {{.amount = 12}};
+      }
+      auto loader = Open(options);
+      ASSERT_NE(loader, nullptr);
+      EXPECT_EQ(loader->steps_per_epoch(), tail == plan::Tail::kDrop ? 4u : 5u);
+      const Epoch whole = Read(loader.get(), {1, 0});
+      EXPECT_EQ(whole.batch_sizes.size(), loader->steps_per_epoch());
+      EXPECT_EQ(whole.batch_sizes.back(), tail == plan::Tail::kKeep ? 2u : 8u);
+      EXPECT_EQ(std::set<uint64_t>(whole.valid_ids.begin(), whole.valid_ids.end()).size(),
+                whole.valid_ids.size());
+      EXPECT_EQ(whole.valid_ids.size(), tail == plan::Tail::kDrop ? 32u : 34u);
+      EXPECT_EQ(loader->stats().padded_records, tail == plan::Tail::kPad ? 6u : 0u);
+      for (uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
+        const Epoch rest = Read(loader.get(), {1, step});
+        EXPECT_EQ(rest.ids, std::vector<uint64_t>(whole.ids.begin() + 8 * step, whole.ids.end()));
+        EXPECT_EQ(rest.batch_sizes.size(), loader->steps_per_epoch() - step);
+      }
+    }
+  }
+}
+
+TEST_F(LoaderTest, RanksGetEquallyManyBatchesAndTheirValidRecordsAreAllRecordsOnce) {
+  WriteShards("d", 0, 2, 5, 0);
+  WriteShards("e", 0, 4, 25, 0);
+  struct Case {
+    const char* folder;
+    uint64_t records;
+    uint32_t world_size;
+    size_t batches;  // with padding
+  };
+  // The last of 4 ranks has one record of its own and two that pad.
+  for (const Case& c : {Case{"d", 10, 4, 1}, Case{"e", 100, 7, 5}}) {
+    auto daemon = Serve(c.folder);
+    for (const plan::Shuffle shuffle : kShuffles) {
+      std::vector<uint64_t> valid;
+      for (uint32_t rank = 0; rank < c.world_size; ++rank) {
+        LoaderOptions options = Options({Url(*daemon)}, 3);
+        options.shuffle = shuffle;
+        options.tail = plan::Tail::kPad;
+        options.rank = rank;
+        options.world_size = c.world_size;
+        auto loader = Open(options);
+        ASSERT_NE(loader, nullptr);
+        const Epoch epoch = Read(loader.get(), {0, 0});
+        EXPECT_EQ(epoch.batch_sizes, std::vector<size_t>(c.batches, 3));
+        valid.insert(valid.end(), epoch.valid_ids.begin(), epoch.valid_ids.end());
+      }
+      ExpectEachOnce(valid, c.records);
+    }
+  }
+}
+
+TEST_F(LoaderTest, BlocksComeFromAllSourcesTogether) {
+  WriteShards("a", 0, 2, 30, 0, [](uint64_t) { return 1000; });
+  WriteShards("b", 2, 3, 30, 60, [](uint64_t) { return 100; });
+  const auto size_of = [](uint64_t id) -> size_t { return id < 60 ? 1000 : 100; };
+  auto a = Serve("a");
+  auto b = Serve("b");
+  LoaderOptions options = Options({Url(*b), Url(*a)}, 7);
+  options.shuffle = plan::Shuffle::kBlock;
+  options.shuffle_block = {{.amount = 5000, .is_bytes = true}};
+  options.shuffle_window = {{.amount = 20'000, .is_bytes = true}};
+  auto loader = Open(options);
+  ASSERT_NE(loader, nullptr);
+  // The mean of 60 records of 1,000 + 16 bytes and 90 of 100 + 16 is 476.
+  EXPECT_EQ(loader->plan().spec().sources[0].block_records, 10u);
+  EXPECT_EQ(loader->plan().spec().sources[0].window_blocks, 5u);
+  const Epoch first = Read(loader.get(), {0, 0}, size_of);
+  const Epoch second = Read(loader.get(), {1, 0}, size_of);
+  ExpectEachOnce(first.ids, 150);
+  ExpectEachOnce(second.ids, 150);
+  EXPECT_NE(first.ids, second.ids);
+
+  // Other ends of the same data make the same plan.
+  options.sources = {Path("a") + "/s-*", Url(*b)};
+  auto other = Open(options);
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->plan().hash(), loader->plan().hash());
+  EXPECT_EQ(Read(other.get(), {0, 0}, size_of).ids, first.ids);
 }
 
 TEST_F(LoaderTest, AnAbandonedPassLeavesNothingBehind) {
@@ -538,12 +672,26 @@ TEST_F(LoaderTest, OptionsThatCannotWorkAreRefused) {
   EXPECT_EQ(code([](LoaderOptions* o) { o->rank = 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->world_size = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->streams = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](LoaderOptions* o) { o->step_stride = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources.clear(); }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources = {"http://x/y"}; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources = {"tcp://x:1"}; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->sources = {"/nowhere/*"}; }), Code::kNotFound);
   EXPECT_EQ(code([](LoaderOptions* o) { o->features.resize(2); }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->max_record_bytes = 10; }), Code::kLimitExceeded);
+  EXPECT_EQ(code([](LoaderOptions* o) { o->shuffle_window = {{.amount = 5}}; }),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code([](LoaderOptions* o) {
+              o->shuffle = plan::Shuffle::kBlock;
+              o->shuffle_block = plan::ShuffleSize{};
+            }),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code([](LoaderOptions* o) {
+              o->shuffle = plan::Shuffle::kBlock;
+              o->shuffle_block = {{.amount = 6}};
+              o->shuffle_window = {{.amount = 5}};
+            }),
+            Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) {
               o->batch_size = 11;
               o->tail = plan::Tail::kDrop;

@@ -157,8 +157,9 @@ Status SourceClient::HandleControl(wire::AnyMessage message) {
   if (const auto* need = std::get_if<wire::NeedManifest>(&message)) {
     if (need->open_id != open_.open_id) return OkStatus();
     if (merged_ == nullptr) return ProtocolError("the daemon asked for its manifest twice");
-    for (wire::ManifestPage& page : daemon::ToManifestPages(options_.dataset, *merged_)) {
-      EMLIO_RETURN_IF_ERROR(SendControl(std::move(page)));
+    for (uint32_t page = 0; page < daemon::ManifestPageCount(*merged_); ++page) {
+      EMLIO_RETURN_IF_ERROR(
+          SendControl(daemon::MakeManifestPage(options_.dataset, *merged_, page)));
     }
     merged_.reset();
     return SendControl(open_);

@@ -67,6 +67,9 @@ class SourceClient {
   void Send(wire::AnyMessage message) EMLIO_EXCLUDES(mu_);
 
  private:
+  // Millions of shards. Against a daemon that is none.
+  static constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
+
   struct Stream {
     transport::ConnectionId connection = 0;
     bool connected = false;
@@ -103,7 +106,7 @@ class SourceClient {
   wire::Open open_;                         // the newest
   bool opened_ = false;
   std::shared_ptr<const dataset::Manifest> merged_;
-  daemon::ManifestAssembler assembler_;
+  daemon::ManifestAssembler assembler_{kMaxManifestBytes};
   dataset::Manifest manifest_;
   int64_t last_heard_ns_ = 0;
   int64_t last_ping_ns_ = 0;

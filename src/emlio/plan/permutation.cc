@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace emlio::plan {
 namespace {
@@ -30,12 +31,19 @@ inline uint64_t Top(uint64_t z, int bits) {
 
 }  // namespace
 
-Permutation::Permutation(uint64_t seed, uint64_t epoch, uint64_t size) : size_(size) {
+uint64_t EpochState(uint64_t seed, uint64_t epoch) {
+  return DerivedState(Mix(seed + kGamma), epoch);
+}
+
+uint64_t DerivedState(uint64_t state, uint64_t number) { return Mix(state + number + kGamma); }
+
+uint64_t StateDraw(uint64_t state, uint64_t index) { return Mix(state + (index + 1) * kGamma); }
+
+Permutation::Permutation(uint64_t state, uint64_t size) : size_(size) {
   const int bits = std::max(kMinBits, static_cast<int>(std::bit_width(size - 1)));
   low_bits_ = (bits + 1) / 2;
   high_bits_ = bits / 2;
-  uint64_t state = Mix(Mix(seed + kGamma) + epoch + kGamma);
-  for (uint64_t& key : keys_) key = Mix(state += kGamma);
+  for (int i = 0; i < kRounds; ++i) keys_[i] = StateDraw(state, i);
 }
 
 uint64_t Permutation::Network(uint64_t x) const {
@@ -57,16 +65,21 @@ uint64_t Permutation::operator()(uint64_t position) const {
 }
 
 void Permutation::Fill(uint64_t first, std::span<uint64_t> values) const {
+  std::iota(values.begin(), values.end(), first);
+  Apply(values);
+}
+
+void Permutation::Apply(std::span<uint64_t> positions) const {
   // Enough independent chains to hide the latency of two multiplications, few enough for registers
   // and L1.
   constexpr size_t kLanes = 8;
   const uint64_t low_mask = (uint64_t{1} << low_bits_) - 1;
   size_t done = 0;
-  for (; done + kLanes <= values.size(); done += kLanes) {
+  for (; done + kLanes <= positions.size(); done += kLanes) {
     uint64_t high[kLanes];
     uint64_t low[kLanes];
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      const uint64_t position = first + done + lane;
+      const uint64_t position = positions[done + lane];
       high[lane] = position >> low_bits_;
       low[lane] = position & low_mask;
     }
@@ -80,10 +93,10 @@ void Permutation::Fill(uint64_t first, std::span<uint64_t> values) const {
     }
     for (size_t lane = 0; lane < kLanes; ++lane) {
       const uint64_t value = (high[lane] << low_bits_) | low[lane];
-      values[done + lane] = value < size_ ? value : (*this)(value);
+      positions[done + lane] = value < size_ ? value : (*this)(value);
     }
   }
-  for (; done < values.size(); ++done) values[done] = (*this)(first + done);
+  for (; done < positions.size(); ++done) positions[done] = (*this)(positions[done]);
 }
 
 }  // namespace emlio::plan

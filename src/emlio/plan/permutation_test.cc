@@ -7,21 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <functional>
 #include <span>
 #include <vector>
 
+#include "emlio/plan/order_statistics.h"
 #include "emlio/plan/test_vectors.h"
 
 namespace emlio::plan {
 namespace {
 
-using Order = std::vector<uint64_t>;
-
 Order OrderOf(uint64_t seed, uint64_t epoch, uint64_t size) {
   Order order(size);
-  Permutation(seed, epoch, size).Fill(0, order);
+  Permutation(EpochState(seed, epoch), size).Fill(0, order);
   return order;
 }
 
@@ -34,14 +31,14 @@ void ExpectEveryNumberOnce(Order order) {
 
 TEST(PermutationTest, RoundKeysEqualTheVectors) {
   for (const auto& vector : TestVectors("round_keys")) {
-    const Permutation permutation(vector["seed"], vector["epoch"], 1);
+    const Permutation permutation(EpochState(vector["seed"], vector["epoch"]), 1);
     EXPECT_EQ(permutation.round_keys(), (vector["keys"].get<std::array<uint64_t, 8>>())) << vector;
   }
 }
 
 TEST(PermutationTest, ValuesEqualTheVectors) {
   for (const auto& vector : TestVectors("permutations")) {
-    const Permutation permutation(vector["seed"], vector["epoch"], vector["size"]);
+    const Permutation permutation(EpochState(vector["seed"], vector["epoch"]), vector["size"]);
     Order values;
     for (uint64_t position : vector["positions"]) values.push_back(permutation(position));
     EXPECT_EQ(values, vector["values"].get<Order>()) << vector["size"];
@@ -62,7 +59,7 @@ TEST(PermutationTest, IsABijectionAroundPowersOfTwo) {
 TEST(PermutationTest, HugeSizesGiveDistinctNumbersInRange) {
   for (uint64_t size : {uint64_t{1'000'000'000'000}, (uint64_t{1} << 40) + 1,
                         (uint64_t{1} << 53) - 1, Permutation::kMaxSize}) {
-    const Permutation permutation(5, 9, size);
+    const Permutation permutation(EpochState(5, 9), size);
     Order values(200'000);
     permutation.Fill(0, std::span(values).first(100'000));
     permutation.Fill(size - 100'000, std::span(values).last(100'000));
@@ -77,7 +74,7 @@ TEST(PermutationTest, HugeSizesGiveDistinctNumbersInRange) {
 
 TEST(PermutationTest, FillEqualsOneByOneAtAnyOffsetAndLength) {
   for (uint64_t size : {1, 2, 3, 7, 8, 9, 40, 1000}) {
-    const Permutation permutation(2, 4, size);
+    const Permutation permutation(EpochState(2, 4), size);
     for (uint64_t first = 0; first < size; first += 1 + size / 10) {
       for (uint64_t count = 0; count <= std::min<uint64_t>(size - first, 40); ++count) {
         Order values(count);
@@ -88,91 +85,11 @@ TEST(PermutationTest, FillEqualsOneByOneAtAnyOffsetAndLength) {
   }
 }
 
-// The statistics. Each takes an order of `size` numbers for every epoch and returns by how many
-// standard deviations a chi-square sum lies above what chance gives. All seeds are fixed, so the
-// outcome never changes; the limit is far outside chance and far below what a weak network gives.
-constexpr double kLimitSigmas = 6;
-using EpochOrder = std::function<Order(uint64_t epoch, uint64_t size)>;
-
-// `degrees` may differ from the number of cells, which are equally likely.
-double Sigmas(const std::vector<uint32_t>& counts, double expected, double cells, double degrees) {
-  double sum = 0;
-  double empty_cells = cells;
-  for (uint32_t count : counts) {
-    if (count == 0) continue;
-    sum += (count - expected) * (count - expected) / expected;
-    --empty_cells;
-  }
-  sum += empty_cells * expected;
-  return (sum - degrees) / std::sqrt(2 * degrees);
-}
-
-// Is every value equally frequent at every position?
-double PositionSigmas(const EpochOrder& order_of, uint64_t size, uint64_t epochs) {
-  std::vector<uint32_t> counts(size * size);
-  for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-    const Order order = order_of(epoch, size);
-    for (uint64_t i = 0; i < size; ++i) ++counts[i * size + order[i]];
-  }
-  const double n = static_cast<double>(size);
-  return Sigmas(counts, static_cast<double>(epochs) / n, n * n, (n - 1) * (n - 1));
-}
-
-// Is every pair of different values equally frequent at neighbouring positions?
-double NeighbourSigmas(const EpochOrder& order_of, uint64_t size, uint64_t epochs) {
-  std::vector<uint32_t> counts((size - 1) * size * size);
-  for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-    const Order order = order_of(epoch, size);
-    for (uint64_t i = 0; i + 1 < size; ++i) ++counts[(i * size + order[i]) * size + order[i + 1]];
-  }
-  const double n = static_cast<double>(size);
-  const double pairs = n * (n - 1);
-  return Sigmas(counts, static_cast<double>(epochs) / pairs, (n - 1) * pairs,
-                (n - 1) * (pairs - 1));
-}
-
-// Is every pair of values equally frequent at the same position of two epochs in a row?
-double EpochSigmas(const EpochOrder& order_of, uint64_t size, uint64_t epochs) {
-  std::vector<uint32_t> counts(size * size);
-  Order last = order_of(0, size);
-  for (uint64_t epoch = 1; epoch <= epochs; ++epoch) {
-    const Order order = order_of(epoch, size);
-    for (uint64_t i = 0; i < size; ++i) ++counts[last[i] * size + order[i]];
-    last = order;
-  }
-  const double n = static_cast<double>(size);
-  return Sigmas(counts, static_cast<double>(epochs) / n, n * n, (n - 1) * (n - 1));
-}
-
-// Correlation of the values at neighbouring positions, in standard deviations.
-double SerialSigmas(const Order& order) {
-  const double n = static_cast<double>(order.size());
-  const double mean = (n - 1) / 2;
-  double covariance = 0;
-  for (size_t i = 0; i + 1 < order.size(); ++i) {
-    covariance +=
-        (static_cast<double>(order[i]) - mean) * (static_cast<double>(order[i + 1]) - mean);
-  }
-  return std::abs(covariance / ((n * n - 1) / 12) / std::sqrt(n));
-}
-
-// How uneven the distances between neighbouring values are, over 64 classes of distances modulo
-// the size: catches networks that move blocks of positions together.
-double DistanceSigmas(const Order& order) {
-  constexpr uint64_t kClasses = 64;
-  std::vector<uint32_t> counts(kClasses);
-  for (size_t i = 0; i + 1 < order.size(); ++i) {
-    const uint64_t distance = (order[i + 1] + order.size() - order[i]) % order.size();
-    ++counts[distance * kClasses / order.size()];
-  }
-  return Sigmas(counts, static_cast<double>(order.size() - 1) / kClasses, kClasses, kClasses - 1);
-}
-
 Order FullStrength(uint64_t epoch, uint64_t size) { return OrderOf(1, epoch, size); }
 
 // PLAN.md's network cut to two rounds.
 Order TwoRounds(uint64_t epoch, uint64_t size) {
-  const auto keys = Permutation(1, epoch, size).round_keys();
+  const auto keys = Permutation(EpochState(1, epoch), size).round_keys();
   const int bits = std::max(6, static_cast<int>(std::bit_width(size - 1)));
   const int high_bits = bits / 2;
   const int low_bits = bits - high_bits;

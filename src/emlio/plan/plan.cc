@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
+#include <span>
 #include <utility>
 
 #include "emlio/base/endian.h"
+#include "emlio/plan/epoch_order.h"
 #include "emlio/plan/permutation.h"
 
 namespace emlio::plan {
@@ -42,6 +43,8 @@ Hash128 HashOf(const PlanSpec& spec) {
     bytes.Add(source.manifest_digest);
     bytes.Add(source.weight);
     bytes.Add(static_cast<uint8_t>(source.shuffle));
+    bytes.Add(source.block_records);
+    bytes.Add(source.window_blocks);
   }
   bytes.Add(spec.seed);
   bytes.Add(spec.global_batch);
@@ -95,14 +98,14 @@ Result<Shuffle> ParseShuffle(std::string_view name) {
   for (Shuffle shuffle : {Shuffle::kNone, Shuffle::kFull, Shuffle::kBlock}) {
     if (name == ShuffleName(shuffle)) return shuffle;
   }
-  return InvalidArgument(fmt::format("shuffle '{}': must be 'none' or 'full'", name));
+  return InvalidArgument(fmt::format("shuffle '{}': must be 'none', 'full' or 'block'", name));
 }
 
 Result<Tail> ParseTail(std::string_view name) {
   for (Tail tail : {Tail::kDrop, Tail::kKeep, Tail::kPad}) {
     if (name == TailName(tail)) return tail;
   }
-  return InvalidArgument(fmt::format("tail '{}': must be 'drop' or 'keep'", name));
+  return InvalidArgument(fmt::format("tail '{}': must be 'drop', 'keep' or 'pad'", name));
 }
 
 Result<Plan> Plan::Create(PlanSpec spec) {
@@ -111,13 +114,20 @@ Result<Plan> Plan::Create(PlanSpec spec) {
         "plan spec with {} sources: exactly one data set can be read", spec.sources.size()));
   }
   const PlanSpec::Source& source = spec.sources[0];
-  if (source.shuffle != Shuffle::kNone && source.shuffle != Shuffle::kFull) {
-    return Unsupported(fmt::format("shuffle '{}' ({}) is not supported yet: use 'none' or 'full'",
-                                   ShuffleName(source.shuffle), static_cast<int>(source.shuffle)));
+  if (source.shuffle > Shuffle::kBlock) {
+    return Unsupported(fmt::format("shuffle {} is not known: use 'none', 'full' or 'block'",
+                                   static_cast<int>(source.shuffle)));
   }
-  if (spec.tail != Tail::kDrop && spec.tail != Tail::kKeep) {
-    return Unsupported(fmt::format("tail '{}' ({}) is not supported yet: use 'drop' or 'keep'",
-                                   TailName(spec.tail), static_cast<int>(spec.tail)));
+  if (spec.tail > Tail::kPad) {
+    return Unsupported(fmt::format("tail {} is not known: use 'drop', 'keep' or 'pad'",
+                                   static_cast<int>(spec.tail)));
+  }
+  if (source.shuffle == Shuffle::kBlock ? source.block_records == 0 || source.window_blocks == 0
+                                        : source.block_records != 0 || source.window_blocks != 0) {
+    return InvalidArgument(fmt::format(
+        "blocks of {} records in windows of {} blocks with shuffle '{}': both are at least 1 with "
+        "'block', and 0 otherwise",
+        source.block_records, source.window_blocks, ShuffleName(source.shuffle)));
   }
   if (source.weight == 0) {
     return InvalidArgument("a source of weight 0 would never be read: weights start at 1");
@@ -151,13 +161,13 @@ Result<Plan> Plan::Create(PlanSpec spec) {
   }
 
   plan.steps_per_epoch_ = plan.records_ / spec.global_batch;
-  if (spec.tail == Tail::kKeep && plan.records_ % spec.global_batch != 0) ++plan.steps_per_epoch_;
+  if (spec.tail != Tail::kDrop && plan.records_ % spec.global_batch != 0) ++plan.steps_per_epoch_;
   if (plan.steps_per_epoch_ == 0) {
-    return InvalidArgument(
-        fmt::format("{} records do not fill one global batch of {}, and tail='drop' leaves "
-                    "incomplete batches out: use tail='keep' or a batch size of at most {} over "
-                    "all ranks",
-                    plan.records_, spec.global_batch, plan.records_));
+    return InvalidArgument(fmt::format(
+        "{} records do not fill one global batch of {}, and tail='drop' leaves "
+        "incomplete batches out: use tail='keep' or 'pad', or a batch size of at most {} "
+        "over all ranks",
+        plan.records_, spec.global_batch, plan.records_));
   }
   plan.hash_ = HashOf(spec);
   plan.spec_ = std::move(spec);
@@ -177,17 +187,22 @@ Status Plan::CheckWorld(uint32_t world_size) const {
   if (spec_.tail == Tail::kKeep && remainder != 0 && remainder < world_size) {
     return InvalidArgument(fmt::format(
         "the last step of an epoch has {} of {} records, too few for {} ranks with tail='keep': "
-        "use tail='drop' (leaves {} out of every epoch), another batch size, or fewer ranks "
-        "(tail='pad' is not supported yet)",
+        "use tail='drop' (leaves {} out of every epoch), tail='pad' (repeats records, marked), "
+        "another batch size, or fewer ranks",
         remainder, records_, world_size,
         remainder == 1 ? "1 record" : fmt::format("{} records", remainder)));
   }
   return OkStatus();
 }
 
+EpochOrder Plan::OrderOf(uint64_t epoch) const {
+  return EpochOrder(spec_.sources[0], records_, EpochState(spec_.seed, epoch));
+}
+
 uint64_t Plan::RecordAt(uint64_t epoch, uint64_t position) const {
-  if (spec_.sources[0].shuffle == Shuffle::kNone) return position;
-  return Permutation(spec_.seed, epoch, records_)(position);
+  uint64_t number = 0;
+  OrderOf(epoch).Fill(position, std::span(&number, 1));
+  return number;
 }
 
 PlannedRecord Plan::Locate(uint64_t number) const {
@@ -198,39 +213,44 @@ PlannedRecord Plan::Locate(uint64_t number) const {
 
 StepShare Plan::Share(uint64_t step, uint32_t rank, uint32_t world_size) const {
   const uint64_t first = step * spec_.global_batch;
-  const uint64_t step_records = std::min(spec_.global_batch, records_ - first);
-  const uint64_t quotient = step_records / world_size;
-  const uint64_t remainder = step_records % world_size;
-  return {first + rank * quotient + std::min<uint64_t>(rank, remainder),
-          static_cast<uint32_t>(quotient + (rank < remainder ? 1 : 0))};
+  const uint64_t step_slots = spec_.tail == Tail::kPad
+                                  ? spec_.global_batch
+                                  : std::min(spec_.global_batch, records_ - first);
+  const uint64_t quotient = step_slots / world_size;
+  const uint64_t remainder = step_slots % world_size;
+  StepShare share;
+  share.first_position = first + rank * quotient + std::min<uint64_t>(rank, remainder);
+  share.slots = static_cast<uint32_t>(quotient + (rank < remainder ? 1 : 0));
+  const uint64_t end = share.first_position + share.slots;
+  if (end > records_) {
+    share.padded = static_cast<uint32_t>(std::min<uint64_t>(share.slots, end - records_));
+  }
+  return share;
+}
+
+bool Plan::Touches(const StepShare& share, uint64_t begin, uint64_t end) const {
+  // The first time round the order at which `end` lies behind the share's begin.
+  const uint64_t first = share.first_position;
+  const uint64_t offset = first < end ? 0 : ((first - end) / records_ + 1) * records_;
+  return begin + offset < first + share.slots;
 }
 
 void Plan::Numbers(uint64_t epoch, const StepShare& share, std::vector<uint64_t>* out) const {
   out->resize(share.slots);
-  if (spec_.sources[0].shuffle == Shuffle::kFull) {
-    Permutation(spec_.seed, epoch, records_).Fill(share.first_position, *out);
-  } else {
-    std::iota(out->begin(), out->end(), share.first_position);
-  }
+  OrderOf(epoch).Fill(share.first_position, *out);
 }
 
 void Plan::Records(uint64_t epoch, const StepShare& share, std::vector<PlannedRecord>* out) const {
   out->resize(share.slots);
   constexpr size_t kLanes = 8;
-  constexpr size_t kBlock = 16 * kLanes;
-  std::array<uint64_t, kBlock> numbers;
-  std::array<uint32_t, kBlock> shards;
-  const bool shuffled = spec_.sources[0].shuffle == Shuffle::kFull;
-  const Permutation permutation(spec_.seed, epoch, records_);
+  constexpr size_t kRun = 16 * kLanes;
+  std::array<uint64_t, kRun> numbers;
+  std::array<uint32_t, kRun> shards;
+  EpochOrder order = OrderOf(epoch);
   const size_t shard_count = first_record_.size() - 1;
-  for (size_t done = 0; done < share.slots; done += kBlock) {
-    const uint64_t first = share.first_position + done;
-    const size_t count = std::min(kBlock, share.slots - done);
-    if (shuffled) {
-      permutation.Fill(first, std::span(numbers.data(), count));
-    } else {
-      std::iota(numbers.begin(), numbers.begin() + count, first);
-    }
+  for (size_t done = 0; done < share.slots; done += kRun) {
+    const size_t count = std::min(kRun, share.slots - done);
+    order.Fill(share.first_position + done, std::span(numbers).first(count));
     size_t i = 0;
     for (; i + kLanes <= count; i += kLanes) {
       FindShards<kLanes>(first_record_.data(), shard_count, &numbers[i], &shards[i]);

@@ -12,8 +12,8 @@
 namespace emlio::plan {
 
 // The numbers are part of the wire format and of the plan hash (PLAN.md).
-enum class Shuffle : uint8_t { kNone = 0, kFull = 1, kBlock = 2 /* reserved */ };
-enum class Tail : uint8_t { kDrop = 0, kKeep = 1, kPad = 2 /* reserved */ };
+enum class Shuffle : uint8_t { kNone = 0, kFull = 1, kBlock = 2 };
+enum class Tail : uint8_t { kDrop = 0, kKeep = 1, kPad = 2 };
 
 std::string_view ShuffleName(Shuffle shuffle);  // "none", "full", "block"
 std::string_view TailName(Tail tail);           // "drop", "keep", "pad"
@@ -28,6 +28,9 @@ struct PlanSpec {
     std::vector<uint64_t> shard_records;  // in manifest order
     uint32_t weight = 1;
     Shuffle shuffle = Shuffle::kNone;
+    // Of Shuffle::kBlock, for which both are at least 1; 0 for the others.
+    uint32_t block_records = 0;  // consecutive records that stay close together
+    uint32_t window_blocks = 0;  // blocks whose records are mixed
   };
   std::vector<Source> sources;
   uint64_t seed = 0;
@@ -41,11 +44,15 @@ struct PlannedRecord {
   uint64_t record = 0;  // inside the shard
 };
 
-// The consecutive positions of the epoch order that make up one rank's batch of one step.
+// The consecutive positions of the epoch order that make up one rank's batch of one step. With
+// Tail::kPad they may reach behind the last position, where the order begins anew.
 struct StepShare {
   uint64_t first_position = 0;
   uint32_t slots = 0;
+  uint32_t padded = 0;  // so many of the slots, the last ones, repeat records of the epoch
 };
+
+class EpochOrder;
 
 // The pure function (spec, epoch, step, rank, world size) -> record of every slot, specified in
 // PLAN.md. O(number of shards) memory, any position in O(log shards) time. Immutable and
@@ -53,8 +60,8 @@ struct StepShare {
 class Plan {
  public:
   // kInvalidArgument: no source or more than one, no record, a batch of 0 or over 2^31, more than
-  // 2^62 records; with Tail::kDrop, fewer records than one global batch. kUnsupported: a reserved
-  // shuffle or tail.
+  // 2^62 records; sizes of blocks that do not go with the shuffle; with Tail::kDrop, fewer records
+  // than one global batch. kUnsupported: an unknown shuffle or tail.
   static Result<Plan> Create(PlanSpec spec);
 
   // Ok if every rank of that world gets at least one record of every step; otherwise
@@ -64,11 +71,12 @@ class Plan {
   uint64_t records() const { return records_; }
   uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   const PlanSpec& spec() const { return spec_; }
-  // Covers manifest digests, weights, shuffle, seed, global batch and tail; not the world size.
+  // Covers manifest digests, weights, shuffle with its sizes, seed, global batch and tail; not the
+  // world size.
   const Hash128& hash() const { return hash_; }
 
-  // The record number (0 to records()-1, in manifest order) at a position of an epoch's order.
-  // REQUIRES: position < records().
+  // The record number (0 to records()-1, in manifest order) at a position of an epoch's order,
+  // which begins anew behind its end.
   uint64_t RecordAt(uint64_t epoch, uint64_t position) const;
   // The record numbers of one rank's batch, in slot order; `out` is overwritten.
   void Numbers(uint64_t epoch, const StepShare& share, std::vector<uint64_t>* out) const;
@@ -76,11 +84,16 @@ class Plan {
   PlannedRecord Locate(uint64_t number) const;
   // REQUIRES: step < steps_per_epoch(), rank < world_size.
   StepShare Share(uint64_t step, uint32_t rank, uint32_t world_size) const;
+  // Whether the share holds one of the positions begin to end-1, padded slots included.
+  // REQUIRES: share.slots > 0, begin < end <= records().
+  bool Touches(const StepShare& share, uint64_t begin, uint64_t end) const;
   // Records of one rank's batch, in slot order; `out` is overwritten, its capacity reused.
   void Records(uint64_t epoch, const StepShare& share, std::vector<PlannedRecord>* out) const;
 
  private:
   Plan() = default;
+  EpochOrder OrderOf(uint64_t epoch) const;
+
   PlanSpec spec_;
   uint64_t records_ = 0;
   uint64_t steps_per_epoch_ = 0;

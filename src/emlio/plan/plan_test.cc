@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <set>
 #include <string>
@@ -20,12 +21,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+constexpr std::array kShuffles = {Shuffle::kNone, Shuffle::kFull, Shuffle::kBlock};
+
 PlanSpec SpecOf(std::vector<uint64_t> shard_records, uint64_t global_batch,
                 Shuffle shuffle = Shuffle::kFull, Tail tail = Tail::kKeep) {
   PlanSpec spec;
   spec.sources.resize(1);
   spec.sources[0].shard_records = std::move(shard_records);
   spec.sources[0].shuffle = shuffle;
+  if (shuffle == Shuffle::kBlock) {
+    spec.sources[0].block_records = 4;
+    spec.sources[0].window_blocks = 3;
+  }
   spec.global_batch = global_batch;
   spec.tail = tail;
   return spec;
@@ -88,6 +95,8 @@ TEST(PlanTest, BatchesAndHashesEqualTheVectors) {
                            static_cast<Tail>(json["tail"].get<int>()));
     spec.seed = json["seed"];
     spec.sources[0].weight = json["weight"];
+    spec.sources[0].block_records = json["block_records"];
+    spec.sources[0].window_blocks = json["window_blocks"];
     std::iota(spec.sources[0].manifest_digest.begin(), spec.sources[0].manifest_digest.end(), 0);
     ASSERT_EQ(ToHex(spec.sources[0].manifest_digest), json["manifest_digest"].get<std::string>());
     const Plan plan = PlanOf(spec);
@@ -95,7 +104,9 @@ TEST(PlanTest, BatchesAndHashesEqualTheVectors) {
     for (const auto& batch : vector["batches"]) {
       const uint32_t world_size = batch["world_size"];
       std::vector<PlannedRecord> records;
-      plan.Records(batch["epoch"], plan.Share(batch["step"], batch["rank"], world_size), &records);
+      const StepShare share = plan.Share(batch["step"], batch["rank"], world_size);
+      EXPECT_EQ(share.padded, batch["padded"].get<uint32_t>());
+      plan.Records(batch["epoch"], share, &records);
       std::vector<std::pair<uint64_t, uint64_t>> pairs;
       for (const PlannedRecord& record : records) pairs.push_back({record.shard, record.record});
       EXPECT_EQ(pairs, (batch["records"].get<std::vector<std::pair<uint64_t, uint64_t>>>()));
@@ -107,7 +118,7 @@ TEST(PlanTest, EveryRecordComesExactlyOnceForAnySizeWorldAndBatch) {
   for (uint64_t records : {1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 100, 127, 128, 129, 1000}) {
     for (uint32_t world_size : {1, 2, 3, 7, 8}) {
       for (uint64_t global_batch : {1, 2, 3, 7, 8, 10, 21, 64, 1000, 5000}) {
-        for (Shuffle shuffle : {Shuffle::kNone, Shuffle::kFull}) {
+        for (Shuffle shuffle : kShuffles) {
           const Plan plan = PlanOf(records, global_batch, shuffle);
           ASSERT_EQ(plan.steps_per_epoch(), (records + global_batch - 1) / global_batch);
           if (!plan.CheckWorld(world_size).ok()) continue;
@@ -141,17 +152,23 @@ TEST(PlanTest, WithoutShuffleRecordsComeInManifestOrder) {
 }
 
 TEST(PlanTest, GlobalOrderIsTheSameForAnyWorldSize) {
-  const Plan plan = PlanOf(1003, 24);
-  const std::vector<uint64_t> one_rank = Epoch(plan, 2, 1);
-  for (uint32_t world_size : {2, 3, 4, 6, 8, 12, 17}) {
-    ASSERT_TRUE(plan.CheckWorld(world_size).ok()) << world_size;
-    EXPECT_EQ(Epoch(plan, 2, world_size), one_rank) << world_size;
+  for (Shuffle shuffle : kShuffles) {
+    for (Tail tail : {Tail::kDrop, Tail::kKeep, Tail::kPad}) {
+      const Plan plan = PlanOf(1003, 24, shuffle, tail);
+      const std::vector<uint64_t> one_rank = Epoch(plan, 2, 1);
+      for (uint32_t world_size : {2, 3, 4, 6, 8, 12, 17}) {
+        ASSERT_TRUE(plan.CheckWorld(world_size).ok()) << world_size;
+        EXPECT_EQ(Epoch(plan, 2, world_size), one_rank) << world_size;
+      }
+    }
   }
 }
 
 TEST(PlanTest, SplitIntoShardsDoesNotChangeTheOrder) {
-  EXPECT_EQ(Epoch(PlanOf(SpecOf({100}, 8)), 3, 2),
-            Epoch(PlanOf(SpecOf({0, 1, 50, 0, 49}, 8)), 3, 2));
+  for (Shuffle shuffle : kShuffles) {
+    EXPECT_EQ(Epoch(PlanOf(SpecOf({100}, 8, shuffle)), 3, 2),
+              Epoch(PlanOf(SpecOf({0, 1, 50, 0, 49}, 8, shuffle)), 3, 2));
+  }
 }
 
 TEST(PlanTest, EveryEpochHasAnotherOrderAndRankZeroOtherRecords) {
@@ -219,20 +236,80 @@ TEST(PlanTest, LastBatchHasItsTrueSize) {
 }
 
 TEST(PlanTest, TheRestOfAnEpochIsDealtOutAnewToAnotherWorldWithoutLossOrRepeat) {
-  const Plan plan = PlanOf(1000, 16);
-  const std::vector<uint64_t> before = Steps(plan, 0, 0, 25, 4);
-  EXPECT_EQ(before.size(), 400);
-  for (uint32_t world_size : {2, 8}) {
-    std::vector<uint64_t> numbers = before;
-    const std::vector<uint64_t> after = Steps(plan, 0, 25, plan.steps_per_epoch(), world_size);
-    numbers.insert(numbers.end(), after.begin(), after.end());
-    EXPECT_EQ(numbers, Epoch(plan, 0, 4));
-    EXPECT_EQ(AsSet(numbers).size(), 1000);
+  for (Shuffle shuffle : kShuffles) {
+    const Plan plan = PlanOf(1000, 16, shuffle);
+    const std::vector<uint64_t> before = Steps(plan, 0, 0, 25, 4);
+    EXPECT_EQ(before.size(), 400);
+    for (uint32_t world_size : {2, 8}) {
+      std::vector<uint64_t> numbers = before;
+      const std::vector<uint64_t> after = Steps(plan, 0, 25, plan.steps_per_epoch(), world_size);
+      numbers.insert(numbers.end(), after.begin(), after.end());
+      EXPECT_EQ(numbers, Epoch(plan, 0, 4));
+      EXPECT_EQ(AsSet(numbers).size(), 1000);
+    }
+  }
+}
+
+TEST(PlanTest, PaddedSlotsAreTheLastOnesAndTheOthersHoldEveryRecordOnce) {
+  for (Shuffle shuffle : kShuffles) {
+    for (uint64_t records : {1, 2, 5, 10, 34, 100}) {
+      for (uint32_t world_size : {1, 2, 4, 7}) {
+        for (uint64_t global_batch : {1, 3, 8, 12, 21, 100, 250}) {
+          const Plan plan = PlanOf(records, global_batch, shuffle, Tail::kPad);
+          ASSERT_EQ(plan.steps_per_epoch(), (records + global_batch - 1) / global_batch);
+          ASSERT_EQ(plan.CheckWorld(world_size).ok(), global_batch >= world_size);
+          if (global_batch < world_size) continue;
+          const std::vector<uint64_t> order =
+              Epoch(PlanOf(records, global_batch, shuffle, Tail::kKeep), 3, 1);
+          std::vector<uint64_t> valid;
+          uint64_t position = 0;
+          for (uint64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+            for (uint32_t rank = 0; rank < world_size; ++rank) {
+              const StepShare share = plan.Share(step, rank, world_size);
+              const std::vector<uint64_t> batch = Batch(plan, 3, step, rank, world_size);
+              ASSERT_EQ(batch.size(), share.slots);
+              ASSERT_LE(share.padded, share.slots);
+              ASSERT_GE(batch.size(), 1);
+              // The same order as without padding, which begins anew behind its end.
+              for (uint64_t number : batch) ASSERT_EQ(number, order[position++ % records]);
+              valid.insert(valid.end(), batch.begin(), batch.end() - share.padded);
+            }
+          }
+          ASSERT_EQ(position, plan.steps_per_epoch() * global_batch);
+          ASSERT_EQ(valid, order) << records << " records, " << world_size << " ranks, batch "
+                                  << global_batch;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanTest, TellsWhetherAShareTouchesARangeOfPositions) {
+  for (Tail tail : {Tail::kKeep, Tail::kPad}) {
+    for (uint64_t records : {1, 7, 20}) {
+      for (uint64_t global_batch : {3, 8, 50}) {
+        const Plan plan = PlanOf(records, global_batch, Shuffle::kNone, tail);
+        for (uint64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+          for (uint32_t rank = 0; rank < 3; ++rank) {
+            const StepShare share = plan.Share(step, rank, 3);
+            if (share.slots == 0) continue;  // CheckWorld refuses
+            const std::set<uint64_t> held = AsSet(Batch(plan, 0, step, rank, 3));
+            for (uint64_t begin = 0; begin < records; ++begin) {
+              for (uint64_t end = begin + 1; end <= records; ++end) {
+                const auto first = held.lower_bound(begin);
+                ASSERT_EQ(plan.Touches(share, begin, end), first != held.end() && *first < end)
+                    << records << " records, step " << step << ", " << begin << " to " << end;
+              }
+            }
+          }
+        }
+      }
+    }
   }
 }
 
 TEST(PlanTest, RecordsEqualsRecordAtAndLocateForEverySlot) {
-  for (Shuffle shuffle : {Shuffle::kNone, Shuffle::kFull}) {
+  for (Shuffle shuffle : kShuffles) {
     const Plan plan = PlanOf(SpecOf({5, 0, 1000, 1, 700, 0}, 700, shuffle));
     std::vector<PlannedRecord> records(3000);  // what is there before does not matter
     for (uint64_t step = 0; step < plan.steps_per_epoch(); ++step) {
@@ -284,10 +361,21 @@ TEST(PlanTest, HashCoversEveryFieldButRecordCounts) {
   add([](PlanSpec& spec) { spec.sources[0].manifest_digest[15] = 1; });
   add([](PlanSpec& spec) { spec.sources[0].weight = 2; });
   add([](PlanSpec& spec) { spec.sources[0].shuffle = Shuffle::kNone; });
+  const auto blocks = [&](uint32_t block_records, uint32_t window_blocks) {
+    add([=](PlanSpec& spec) {
+      spec.sources[0].shuffle = Shuffle::kBlock;
+      spec.sources[0].block_records = block_records;
+      spec.sources[0].window_blocks = window_blocks;
+    });
+  };
+  blocks(4, 3);
+  blocks(5, 3);
+  blocks(4, 2);
   add([](PlanSpec& spec) { spec.seed = 1; });
   add([](PlanSpec& spec) { spec.global_batch = 11; });
   add([](PlanSpec& spec) { spec.tail = Tail::kDrop; });
-  EXPECT_EQ(hashes.size(), 7);
+  add([](PlanSpec& spec) { spec.tail = Tail::kPad; });
+  EXPECT_EQ(hashes.size(), 11);
   EXPECT_EQ(PlanOf(SpecOf({100}, 10)).hash(), PlanOf(base).hash());
 }
 
@@ -298,8 +386,12 @@ TEST(PlanTest, AWorldInWhichARankWouldGetNothingIsRefusedWithTheChoices) {
   EXPECT_EQ(few_left.code(), Code::kInvalidArgument);
   EXPECT_THAT(few_left.message(), HasSubstr("4 of 100 records"));
   EXPECT_THAT(few_left.message(), HasSubstr("tail='drop'"));
+  EXPECT_THAT(few_left.message(), HasSubstr("tail='pad'"));
   EXPECT_THAT(few_left.message(), HasSubstr("another batch size"));
-  EXPECT_TRUE(PlanOf(100, 16, Shuffle::kFull, Tail::kDrop).CheckWorld(16).ok());
+  for (Tail tail : {Tail::kDrop, Tail::kPad}) {
+    EXPECT_TRUE(PlanOf(100, 16, Shuffle::kFull, tail).CheckWorld(16).ok());
+    EXPECT_FALSE(PlanOf(100, 16, Shuffle::kFull, tail).CheckWorld(17).ok());
+  }
 
   const Status batch_too_small = plan.CheckWorld(17);
   EXPECT_EQ(batch_too_small.code(), Code::kInvalidArgument);
@@ -323,18 +415,27 @@ TEST(PlanTest, SpecsThatCanNeverWorkAreRefused) {
   PlanSpec no_weight = SpecOf({1}, 1);
   no_weight.sources[0].weight = 0;
   EXPECT_EQ(code_of(no_weight), Code::kInvalidArgument);
+  for (Shuffle shuffle : kShuffles) {
+    PlanSpec one_size = SpecOf({1}, 1, shuffle);
+    one_size.sources[0].block_records = 4;
+    one_size.sources[0].window_blocks = 0;
+    EXPECT_EQ(code_of(one_size), Code::kInvalidArgument);
+    std::swap(one_size.sources[0].block_records, one_size.sources[0].window_blocks);
+    EXPECT_EQ(code_of(one_size), Code::kInvalidArgument);
+  }
+  PlanSpec full_with_blocks = SpecOf({1}, 1, Shuffle::kBlock);
+  full_with_blocks.sources[0].shuffle = Shuffle::kFull;
+  EXPECT_EQ(code_of(full_with_blocks), Code::kInvalidArgument);
 }
 
-TEST(PlanTest, ReservedAndUnknownValuesAreUnsupported) {
+TEST(PlanTest, UnknownValuesAreUnsupported) {
   const auto code_of = [](PlanSpec spec) { return Plan::Create(std::move(spec)).status().code(); };
-  EXPECT_EQ(code_of(SpecOf({1}, 1, Shuffle::kBlock)), Code::kUnsupported);
   EXPECT_EQ(code_of(SpecOf({1}, 1, static_cast<Shuffle>(77))), Code::kUnsupported);
-  EXPECT_EQ(code_of(SpecOf({1}, 1, Shuffle::kFull, Tail::kPad)), Code::kUnsupported);
   EXPECT_EQ(code_of(SpecOf({1}, 1, Shuffle::kFull, static_cast<Tail>(77))), Code::kUnsupported);
 }
 
 TEST(PlanTest, NamesAreReadBack) {
-  for (Shuffle shuffle : {Shuffle::kNone, Shuffle::kFull, Shuffle::kBlock}) {
+  for (Shuffle shuffle : kShuffles) {
     EXPECT_EQ(*ParseShuffle(ShuffleName(shuffle)), shuffle);
   }
   for (Tail tail : {Tail::kDrop, Tail::kKeep, Tail::kPad}) {
@@ -342,7 +443,7 @@ TEST(PlanTest, NamesAreReadBack) {
   }
   EXPECT_EQ(ParseShuffle("Full").status().code(), Code::kInvalidArgument);
   EXPECT_THAT(ParseShuffle("some").status().message(), HasSubstr("'some'"));
-  EXPECT_THAT(ParseTail("").status().message(), HasSubstr("'drop' or 'keep'"));
+  EXPECT_THAT(ParseTail("").status().message(), HasSubstr("'drop', 'keep' or 'pad'"));
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ wire::Open Receiver::MakeOpen(size_t source) const {
   open.epoch = first_epoch_;
   open.step = first_step_;
   open.epochs = epochs_;
+  open.stride = options_.stride;
   open.assigned = sources_[source].config.assigned;
   open.streams = sources_[source].config.streams;
   open.credit_bytes = sources_[source].limit;
@@ -88,6 +89,7 @@ wire::Open Receiver::MakeOpen(size_t source) const {
 // was handed out already.
 Result<Receiver::Step*> Receiver::FindStep(uint64_t epoch, uint64_t step) {
   if (epoch < first_epoch_ || step >= plan_->steps_per_epoch() ||
+      step % options_.stride != first_step_ % options_.stride ||
       (epochs_ != 0 && epoch - first_epoch_ >= epochs_)) {
     return ProtocolError(fmt::format("epoch {} step {} was not asked for", epoch, step));
   }
@@ -396,9 +398,9 @@ void Receiver::OnHandedOut() {
   stats_.waiting_bytes -= step.batch.payload_bytes;
   open_slots_ -= step.slots.size();
   steps_.erase(found);
-  ++step_;
-  if (step_ == plan_->steps_per_epoch()) {
-    step_ = 0;
+  step_ += options_.stride;
+  if (step_ >= plan_->steps_per_epoch()) {
+    step_ = first_step_ % options_.stride;
     ++epoch_;
   }
   for (size_t i = 0; i < sources_.size(); ++i) MaybeGrant(i, /*handed_out=*/true);

@@ -36,6 +36,8 @@ struct ReceiverOptions {
   uint32_t rank = 0;
   uint32_t world_size = 1;
   uint64_t max_record_bytes = uint64_t{256} << 20;
+  // Of every so many steps one is wanted: those that Begin's step is one of (wire::Open::stride).
+  uint32_t stride = 1;
 };
 
 // A slot that stays empty, and why.

@@ -11,6 +11,7 @@
 namespace emlio::session {
 namespace {
 
+static_assert(Sender::kSlotsATurn <= wire::kMaxChunkRecords);
 constexpr int kMaxFillAttempts = 3;
 // In place of a number of attempts: the slot was answered with a Skip.
 constexpr int kSkipped = std::numeric_limits<int>::max();
@@ -38,12 +39,16 @@ Sender::Sender(const wire::Open& open, std::shared_ptr<const plan::Plan> plan,
       next_end_epoch_(open.epoch) {
   // Without a record to send, endless epochs would be planned in a loop without end.
   planned_all_ = !HasShare();
+  BeginStep(at_);
 }
 
 // Whether this rank ever gets a record of an assigned shard.
 bool Sender::HasShare() const {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   const uint64_t global_batch = plan_->spec().global_batch;
+  const auto touches = [this](uint64_t step, uint64_t begin, uint64_t end) {
+    return plan_->Touches(plan_->Share(step, open_.rank, open_.world_size), begin, end);
+  };
   uint64_t begin = 0;
   for (size_t shard = 0; shard < source.shard_records.size(); ++shard) {
     const uint64_t end = begin + source.shard_records[shard];
@@ -51,26 +56,36 @@ bool Sender::HasShare() const {
       // Sooner or later every record comes to every rank,
       if (source.shuffle != plan::Shuffle::kNone) return true;
       // unless all epochs are alike. A step that lies inside the shard ends the search.
-      for (uint64_t step = begin / global_batch;
-           step < plan_->steps_per_epoch() && step * global_batch < end; ++step) {
-        const plan::StepShare share = plan_->Share(step, open_.rank, open_.world_size);
-        if (share.first_position < end && share.first_position + share.slots > begin) return true;
+      for (uint64_t step = WantedFrom(begin / global_batch);
+           step < plan_->steps_per_epoch() && step * global_batch < end; step += open_.stride) {
+        if (touches(step, begin, end)) return true;
       }
+      // The last one may begin the order anew.
+      const uint64_t last = plan_->steps_per_epoch() - 1;
+      if (WantedFrom(last) == last && touches(last, begin, end)) return true;
     }
     begin = end;
   }
   return false;
 }
 
+// The first step that is wanted, of those from `step` on; it may lie behind the epoch's end.
+uint64_t Sender::WantedFrom(uint64_t step) const {
+  const uint64_t behind = (step + open_.stride - open_.step % open_.stride) % open_.stride;
+  return behind == 0 ? step : step + open_.stride - behind;
+}
+
 // In manifest order this daemon's next shard may be far behind: moves on, within the epoch, to just
-// before the step in which it begins. REQUIRES: the present step has nothing to send.
+// before the step in which it begins, or before the last one where that is padded: it begins the
+// order anew. REQUIRES: the present step has nothing more to send.
 void Sender::PassOverOtherShards() {
   const plan::PlanSpec::Source& source = plan_->spec().sources.front();
   if (source.shuffle != plan::Shuffle::kNone || open_.assigned.empty()) return;
   const uint64_t global_batch = plan_->spec().global_batch;
   const plan::PlannedRecord at = plan_->Locate(at_.step * global_batch);
   uint64_t begin = at_.step * global_batch - at.record;
-  uint64_t next_step = plan_->steps_per_epoch();
+  const bool may_pad = plan_->spec().tail == plan::Tail::kPad;
+  uint64_t next_step = plan_->steps_per_epoch() - (may_pad ? 1 : 0);
   for (size_t shard = at.shard; shard < source.shard_records.size(); ++shard) {
     if (source.shard_records[shard] > 0 && TestBit(open_.assigned, shard)) {
       next_step = std::min(next_step, begin / global_batch);
@@ -78,168 +93,219 @@ void Sender::PassOverOtherShards() {
     }
     begin += source.shard_records[shard];
   }
-  if (next_step > at_.step) at_.step = next_step - 1;
+  if (next_step > at_.step) at_.step = WantedFrom(next_step) - open_.stride;
 }
 
-// The slots of one step that this daemon fills, in slot order.
-void Sender::SlotsOf(Position at, std::vector<Slot>* slots) const {
-  slots->clear();
-  const plan::StepShare share = plan_->Share(at.step, open_.rank, open_.world_size);
-  plan_->Records(at.epoch, share, &plan_scratch_);
-  // Slots counted from the cursor, for the bitmap of those that are filled already.
-  uint64_t ordinal = 0;
+// Those of a step's slots [begin, end) that this daemon fills, in slot order.
+void Sender::AppendSlotsOf(StepPosition at, uint32_t begin, uint32_t end,
+                           std::vector<Slot>* slots) const {
+  plan::StepShare share = plan_->Share(at.step, open_.rank, open_.world_size);
+  // Slots counted from the cursor, for the bitmap of those that are filled already. Every step but
+  // an epoch's last has as many as the first.
   const bool some_filled = !open_.filled.empty() && at.epoch == open_.epoch;
-  if (some_filled) {
-    for (uint64_t step = open_.step; step < at.step; ++step) {
-      ordinal += plan_->Share(step, open_.rank, open_.world_size).slots;
-      if (ordinal >= 8 * open_.filled.size()) break;
-    }
+  uint64_t ordinal = 0;
+  if (some_filled && at.step > open_.step) {
+    ordinal = (at.step - open_.step) * plan_->Share(open_.step, open_.rank, open_.world_size).slots;
   }
+  share.first_position += begin;
+  share.slots = end - begin;
+  plan_->Records(at.epoch, share, &plan_scratch_);
   constexpr uint32_t kPrefetchDistance = 8;
-  for (uint32_t slot = 0; slot < share.slots; ++slot) {
-    if (slot + kPrefetchDistance < share.slots) {
-      const plan::PlannedRecord& later = plan_scratch_[slot + kPrefetchDistance];
+  for (uint32_t i = 0; i < share.slots; ++i) {
+    if (i + kPrefetchDistance < share.slots) {
+      const plan::PlannedRecord& later = plan_scratch_[i + kPrefetchDistance];
       source_.Prefetch(later.shard, later.record);
     }
-    const plan::PlannedRecord& record = plan_scratch_[slot];
+    const plan::PlannedRecord& record = plan_scratch_[i];
     if (!open_.assigned.empty() && !TestBit(open_.assigned, record.shard)) continue;
-    if (some_filled && TestBit(open_.filled, ordinal + slot)) continue;
-    slots->push_back({slot, record, source_.PayloadBytes(record.shard, record.record)});
+    if (some_filled && TestBit(open_.filled, ordinal + begin + i)) continue;
+    slots->push_back({at, begin + i, record, source_.PayloadBytes(record.shard, record.record)});
   }
 }
 
-// Moves on to the next step that has something to send; false at the end of all epochs.
-bool Sender::LoadStep() {
-  while (!step_loaded_ || next_slot_ == step_slots_.size()) {
-    if (planned_all_) return false;
-    if (step_loaded_) {
-      ++at_.step;
-      if (at_.step == plan_->steps_per_epoch()) {
-        at_ = {at_.epoch + 1, 0};
-        epoch_flow_ends_.push_back(flow_);
-      }
-    }
-    if (at_.epoch >= end_epoch_) {
-      planned_all_ = true;
-      return false;
-    }
-    SlotsOf(at_, &step_slots_);
+void Sender::BeginStep(StepPosition at) {
+  at_ = at;
+  planned_slots_ = 0;
+  if (at_.epoch >= end_epoch_) {
+    planned_all_ = true;
+  } else {
+    share_ = plan_->Share(at_.step, open_.rank, open_.world_size);
+  }
+}
+
+// Plans until enough is planned ahead, or the turn is over.
+void Sender::PlanAhead() {
+  constexpr size_t kMaxSlotsAhead = 65536;
+  constexpr uint32_t kCostOfAStep = 4;  // in slots, roughly
+  if (planned_all_) return;
+  // What was sent makes room, once it is more than what has to be moved.
+  if (next_slot_ >= planned_.size() - next_slot_) {
+    planned_.erase(planned_.begin(), planned_.begin() + next_slot_);
+    read_ahead_from_ -= std::min(read_ahead_from_, next_slot_);
     next_slot_ = 0;
-    piece_offset_ = 0;
-    step_loaded_ = true;
-    if (step_slots_.empty()) {
+  }
+  for (uint32_t cost = 0; cost < kSlotsATurn && !planned_all_;) {
+    if (next_slot_ < planned_.size() &&
+        (planned_flow_ - flow_ >= options_.read_ahead_bytes ||
+         planned_.size() - next_slot_ >= kMaxSlotsAhead || parts_.size() >= kMaxPartsAhead)) {
+      return;
+    }
+    if (planned_slots_ == share_.slots) {
+      if (at_.step + open_.stride < plan_->steps_per_epoch()) {
+        BeginStep({at_.epoch, at_.step + open_.stride});
+      } else {
+        epoch_flow_ends_.push_back(planned_flow_);
+        BeginStep({at_.epoch + 1, open_.step % open_.stride});
+      }
+      cost += kCostOfAStep;
+      continue;
+    }
+    const uint32_t begin = planned_slots_;
+    const size_t before = planned_.size();
+    planned_slots_ = std::min(share_.slots, begin + kSlotsATurn);
+    AppendSlotsOf(at_, begin, planned_slots_, &planned_);
+    cost += planned_slots_ - begin;
+    if (planned_.size() > before) {
+      parts_.push_back({at_, begin, planned_flow_});
+      for (size_t i = before; i < planned_.size(); ++i) planned_flow_ += planned_[i].flow_bytes();
+    } else if (planned_slots_ == share_.slots) {
       PassOverOtherShards();
-    } else {
-      step_flow_.emplace_back(at_, flow_);
     }
   }
-  return true;
 }
 
-bool Sender::Allowed(const wire::Chunk& header) const {
-  return header.flow_end <= limit_ || Position{header.epoch, header.step} <= exempt_;
+// kChunk: there is a slot to begin the next chunk with. kBlocked: the end of all epochs.
+Sender::NextResult Sender::Planned() {
+  PlanAhead();
+  if (next_slot_ < planned_.size()) return NextResult::kChunk;
+  return planned_all_ ? NextResult::kBlocked : NextResult::kBusy;
 }
 
-void Sender::FillJob(const wire::Chunk& header, bool verify, ChunkJob* job) const {
-  job->header = header;
-  job->verify = verify;
-  job->payload_bytes = 0;
-  for (uint32_t size : header.sizes) job->payload_bytes += size;
-  const plan::StepShare share = plan_->Share(header.step, open_.rank, open_.world_size);
-  plan_->Records(header.epoch, share, &plan_scratch_);
-  job->records.clear();
-  for (uint32_t slot : header.slots) job->records.push_back(plan_scratch_[slot]);
-}
-
-bool Sender::Next(ChunkJob* job) {
-  if (!resend_.empty()) {
-    FillJob(resend_.front().header, resend_.front().verify, job);
-    resend_.pop_front();
-    records_resent_ += job->records.size();
-    return true;
+void Sender::TakeReadAhead(std::vector<plan::PlannedRecord>* records) {
+  read_ahead_from_ = std::max(read_ahead_from_, next_slot_);
+  for (; read_ahead_from_ < planned_.size(); ++read_ahead_from_) {
+    records->push_back(planned_[read_ahead_from_].record);
   }
-  if (!LoadStep()) {
-    EndEpochIfSent();
-    return false;
-  }
+}
 
-  if (blocked_flow_end_ > limit_ && at_ > exempt_) return false;
+// Adds a whole record, or the piece of it that begins at range.record_offset.
+void Sender::Add(const Slot& slot, ChunkJob* job) const {
   wire::Chunk& header = job->header;
-  header.epoch = at_.epoch;
-  header.step = at_.step;
-  header.flow_begin = flow_;
+  uint64_t bytes = slot.payload_bytes;
+  if (bytes > options_.max_chunk_bytes) {
+    header.record_offset = job->range.record_offset;
+    header.record_total = bytes;
+    bytes = std::min<uint64_t>(bytes - header.record_offset, options_.max_chunk_bytes);
+  }
+  header.slots.push_back(slot.slot);
+  header.sizes.push_back(static_cast<uint32_t>(bytes));
+  header.flow_end += bytes + (header.record_offset == 0 ? wire::kRecordOverheadBytes : 0);
+  job->records.push_back(slot.record);
+  job->payload_bytes += bytes;
+}
+
+// An empty chunk at the beginning of its range.
+void Sender::BeginJob(const ChunkRange& range, ChunkJob* job) {
+  wire::Chunk& header = job->header;
+  header.epoch = range.at.epoch;
+  header.step = range.at.step;
+  header.flow_begin = header.flow_end = range.flow_begin;
   header.slots.clear();
   header.sizes.clear();
   header.crcs.clear();
   header.record_offset = 0;
   header.record_total = 0;
+  job->range = range;
   job->records.clear();
+  job->payload_bytes = 0;
   job->verify = false;
+}
 
-  const Slot& first = step_slots_[next_slot_];
-  size_t next_slot = next_slot_;
+void Sender::TakeResend(ChunkJob* job) {
+  Resend& next = resend_.front();
+  BeginJob(next.range, job);
+  job->verify = std::exchange(next.verify, false);  // that reads all of the record: once is enough
+  slot_scratch_.clear();
+  AppendSlotsOf(next.range.at, next.range.slots_begin, next.range.slots_end, &slot_scratch_);
+  for (const Slot& slot : slot_scratch_) Add(slot, job);
+  records_resent_ += job->records.size();
+  const uint64_t piece_end = job->header.record_offset + job->payload_bytes;
+  if (next.to_record_end && piece_end < job->header.record_total) {
+    next.range.record_offset = piece_end;
+    next.range.flow_begin = job->header.flow_end;
+    ++pending_of_epoch_[next.range.at.epoch];
+  } else {
+    resend_.pop_front();
+  }
+}
+
+Sender::NextResult Sender::Next(ChunkJob* job) {
+  if (unacknowledged_ >= kMaxUnacknowledged) return NextResult::kBlocked;
+  if (!resend_.empty()) {
+    TakeResend(job);
+    return NextResult::kChunk;
+  }
+  const NextResult planned = Planned();
+  EndEpochs();
+  if (planned != NextResult::kChunk) return planned;
+  const Slot& first = planned_[next_slot_];
+  const bool is_exempt = first.at <= exempt_;
+  if (!is_exempt && (blocked_flow_end_ > limit_ || parts_.size() > kMaxPartsAhead)) {
+    return NextResult::kBlocked;
+  }
+
+  BeginJob({first.at, first.slot, first.slot + 1, piece_offset_, flow_}, job);
+  Add(first, job);
+  size_t next_slot = next_slot_ + 1;
   uint64_t piece_offset = 0;
-  uint64_t payload_bytes = 0;
   if (first.payload_bytes > options_.max_chunk_bytes) {
-    payload_bytes =
-        std::min<uint64_t>(first.payload_bytes - piece_offset_, options_.max_chunk_bytes);
-    header.slots.push_back(first.slot);
-    header.sizes.push_back(static_cast<uint32_t>(payload_bytes));
-    header.record_offset = piece_offset_;
-    header.record_total = first.payload_bytes;
-    job->records.push_back(first.record);
-    header.flow_end = flow_ + payload_bytes + (piece_offset_ == 0 ? wire::kRecordOverheadBytes : 0);
-    piece_offset = piece_offset_ + payload_bytes;
-    if (piece_offset == first.payload_bytes) {
-      ++next_slot;
+    piece_offset = piece_offset_ + job->payload_bytes;
+    if (piece_offset < first.payload_bytes) {
+      --next_slot;
+    } else {
       piece_offset = 0;
     }
   } else {
-    while (next_slot < step_slots_.size() && header.slots.size() < wire::kMaxChunkRecords) {
-      const Slot& slot = step_slots_[next_slot];
-      const uint64_t limit = header.slots.empty() ? options_.max_chunk_bytes : chunk_limit_;
-      if (slot.payload_bytes > limit || payload_bytes + slot.payload_bytes > limit) break;
-      payload_bytes += slot.payload_bytes;
-      header.slots.push_back(slot.slot);
-      header.sizes.push_back(static_cast<uint32_t>(slot.payload_bytes));
-      job->records.push_back(slot.record);
-      ++next_slot;
+    // Within one part of a step, so that its slots can be found again in one turn.
+    const uint64_t part_end = (first.slot / kSlotsATurn + 1) * uint64_t{kSlotsATurn};
+    for (; next_slot < planned_.size(); ++next_slot) {
+      const Slot& slot = planned_[next_slot];
+      if (slot.at != first.at || slot.slot >= part_end) break;
+      if (job->payload_bytes + slot.payload_bytes > chunk_limit_) break;
+      Add(slot, job);
+      job->range.slots_end = slot.slot + 1;
     }
-    header.flow_end = flow_ + payload_bytes + wire::kRecordOverheadBytes * header.slots.size();
   }
-  if (!Allowed(header)) {
-    blocked_flow_end_ = header.flow_end;
-    return false;
+  if (!is_exempt && job->header.flow_end > limit_) {
+    blocked_flow_end_ = job->header.flow_end;
+    return NextResult::kBlocked;
   }
   blocked_flow_end_ = 0;
-  job->payload_bytes = payload_bytes;
-  flow_ = header.flow_end;
+  flow_ = job->header.flow_end;
   next_slot_ = next_slot;
   piece_offset_ = piece_offset;
   chunk_limit_ = std::min(chunk_limit_ * 2, options_.max_chunk_bytes);
-  ++pending_of_epoch_[header.epoch];
-  return true;
+  ++pending_of_epoch_[job->header.epoch];
+  return NextResult::kChunk;
 }
 
-void Sender::Assign(uint32_t stream_number, wire::Chunk* header) {
+void Sender::Assign(uint32_t stream_number, ChunkJob* job) {
   Stream& stream = streams_[stream_number];
-  header->open_id = open_.open_id;
-  header->stream = stream_number;
-  header->generation = stream.generation;
-  header->sequence = ++stream.sequence;
-  Sent sent{header->sequence, *header};
-  sent.header.crcs.clear();
-  sent.header.crcs.shrink_to_fit();
-  stream.unacknowledged.push_back(std::move(sent));
-  Settle(header->epoch);
+  wire::Chunk& header = job->header;
+  header.open_id = open_.open_id;
+  header.stream = stream_number;
+  header.generation = stream.generation;
+  header.sequence = ++stream.sequence;
+  stream.unacknowledged.push_back({header.sequence, job->range});
+  ++unacknowledged_;
+  Settle(header.epoch);
 }
 
 // An epoch has ended when planning is past it and none of its chunks waits to be read or sent; nor
 // one of an earlier epoch, since the receiver takes an EpochEnd to count everything up to there.
-void Sender::EndEpochIfSent() {
-  // Look ahead, so that the end of an epoch does not wait for credit of the next one.
-  LoadStep();
+void Sender::EndEpochs() {
   while (!epoch_flow_ends_.empty() &&
+         (next_slot_ == planned_.size() || planned_[next_slot_].at.epoch > next_end_epoch_) &&
          (pending_of_epoch_.empty() || pending_of_epoch_.begin()->first > next_end_epoch_)) {
     wire::EpochEnd end;
     end.open_id = open_.open_id;
@@ -257,7 +323,7 @@ void Sender::EndEpochIfSent() {
 
 Status Sender::OnGrant(const wire::Grant& grant) {
   limit_ = std::max(limit_, grant.limit);
-  exempt_ = std::max(exempt_, Position{grant.epoch, grant.step});
+  exempt_ = std::max(exempt_, StepPosition{grant.epoch, grant.step});
   for (const wire::StreamAck& ack : grant.acks) {
     if (ack.stream >= streams_.size()) {
       return ProtocolError(
@@ -273,73 +339,79 @@ Status Sender::OnGrant(const wire::Grant& grant) {
     while (!stream.unacknowledged.empty() &&
            stream.unacknowledged.front().sequence <= ack.sequence) {
       stream.unacknowledged.pop_front();
+      --unacknowledged_;
     }
   }
   // Steps before the oldest one that is needed cannot be asked for again.
-  while (!step_flow_.empty() && step_flow_.front().first < exempt_) step_flow_.pop_front();
+  while (!parts_.empty() && parts_.front().at < exempt_) parts_.pop_front();
   fill_attempts_.erase(fill_attempts_.begin(), fill_attempts_.lower_bound({exempt_, 0}));
   return OkStatus();
 }
 
 Status Sender::OnFill(const wire::Fill& fill) {
-  const Position at{fill.epoch, fill.step};
+  const StepPosition at{fill.epoch, fill.step};
   if (at < exempt_) return OkStatus();  // complete meanwhile: the request crossed a Grant
-  const auto start = std::find_if(step_flow_.begin(), step_flow_.end(),
-                                  [&](const auto& entry) { return entry.first == at; });
-  if (start == step_flow_.end()) {
-    return ProtocolError(fmt::format("Fill asks for epoch {} step {}, which was not sent yet",
+  std::vector<uint32_t> wanted = fill.slots;
+  std::sort(wanted.begin(), wanted.end());
+  const auto twice = std::adjacent_find(wanted.begin(), wanted.end());
+  if (twice != wanted.end()) {
+    return ProtocolError(fmt::format("Fill asks for slot {} of epoch {} step {} twice", *twice,
                                      fill.epoch, fill.step));
   }
-  std::vector<Slot> slots;
-  SlotsOf(at, &slots);
-  for (uint32_t wanted : fill.slots) {
-    uint64_t flow = start->second;
-    auto slot = slots.begin();
-    for (; slot != slots.end() && slot->slot != wanted; ++slot) {
-      flow += slot->payload_bytes + wire::kRecordOverheadBytes;
+  for (auto slot = wanted.begin(); slot != wanted.end();) {
+    // The last part that does not begin behind the slot.
+    auto part = std::lower_bound(parts_.begin(), parts_.end(), std::pair(at, *slot + 1));
+    if (part == parts_.begin() || (--part)->at != at || *slot >= part->slots_begin + kSlotsATurn) {
+      return ProtocolError(fmt::format(
+          "Fill asks for slot {} of epoch {} step {}, which is not this daemon's or was "
+          "not sent yet",
+          *slot, fill.epoch, fill.step));
     }
-    if (slot == slots.end()) {
-      return ProtocolError(
-          fmt::format("Fill asks for slot {} of epoch {} step {}, which is not "
-                      "this daemon's",
-                      wanted, fill.epoch, fill.step));
+    const auto end = std::find_if(slot, wanted.end(), [&](uint32_t other) {
+      return other >= part->slots_begin + kSlotsATurn;
+    });
+    EMLIO_RETURN_IF_ERROR(FillPart(*part, {slot, end}, fill.reason));
+    slot = end;
+  }
+  return OkStatus();
+}
+
+// `wanted` is sorted and lies inside the part.
+Status Sender::FillPart(const Part& part, std::span<const uint32_t> wanted,
+                        wire::FillReason reason) {
+  const uint32_t step_slots = plan_->Share(part.at.step, open_.rank, open_.world_size).slots;
+  slot_scratch_.clear();
+  AppendSlotsOf(part.at, part.slots_begin, std::min(step_slots, part.slots_begin + kSlotsATurn),
+                &slot_scratch_);
+  uint64_t flow = part.flow_begin;
+  auto slot = slot_scratch_.begin();
+  for (uint32_t number : wanted) {
+    for (; slot != slot_scratch_.end() && slot->slot < number; ++slot) {
+      flow += slot->flow_bytes();
     }
-    if (flow + slot->payload_bytes + wire::kRecordOverheadBytes > flow_) {
-      return ProtocolError(
-          fmt::format("Fill asks for slot {} of epoch {} step {}, which was not "
-                      "sent yet",
-                      wanted, fill.epoch, fill.step));
+    if (slot == slot_scratch_.end() || slot->slot != number || flow + slot->flow_bytes() > flow_) {
+      return ProtocolError(fmt::format(
+          "Fill asks for slot {} of epoch {} step {}, which is not this daemon's or was "
+          "not sent yet",
+          number, part.at.epoch, part.at.step));
     }
-    int& attempts = fill_attempts_[{at, wanted}];
+    int& attempts = fill_attempts_[{part.at, number}];
+    if (fill_attempts_.size() > kMaxFilled) {
+      return LimitExceeded(
+          fmt::format("more than {} records of batches not handed out yet were asked for again; "
+                      "the network or the memory of a host corrupts data",
+                      kMaxFilled));
+    }
     if (attempts == kSkipped) continue;
     if (++attempts > kMaxFillAttempts) {
-      AddSkip(at, wanted, slot->record,
+      AddSkip(part.at, number, slot->record,
               Corrupt(fmt::format("payload checksum: the record arrived damaged {} times although "
                                   "it is good where it is stored; the network or the memory of a "
                                   "host corrupts data",
                                   1 + kMaxFillAttempts)));
       continue;
     }
-    wire::Chunk header;
-    header.epoch = at.epoch;
-    header.step = at.step;
-    header.slots = {wanted};
-    uint64_t offset = 0;
-    do {
-      const uint64_t size =
-          std::min<uint64_t>(slot->payload_bytes - offset, options_.max_chunk_bytes);
-      header.sizes = {static_cast<uint32_t>(size)};
-      header.flow_begin = flow;
-      header.flow_end = flow + size + (offset == 0 ? wire::kRecordOverheadBytes : 0);
-      if (slot->payload_bytes > options_.max_chunk_bytes) {
-        header.record_offset = offset;
-        header.record_total = slot->payload_bytes;
-      }
-      // Verifying reads the whole record: once is enough for all its pieces.
-      QueueResend(header, fill.reason == wire::FillReason::kCrc && offset == 0);
-      flow = header.flow_end;
-      offset += size;
-    } while (offset < slot->payload_bytes);
+    QueueResend({{part.at, number, number + 1, 0, flow}, reason == wire::FillReason::kCrc, true});
   }
   return OkStatus();
 }
@@ -365,33 +437,31 @@ Status Sender::OnJoin(const wire::Join& join) {
   }
   stream.joined = true;
   stream.generation = join.generation;
-  for (Sent& sent : stream.unacknowledged) {
-    if (sent.sequence > join.last_sequence) QueueResend(std::move(sent.header), false);
+  for (const Sent& sent : stream.unacknowledged) {
+    if (sent.sequence > join.last_sequence) QueueResend({sent.range});
   }
+  unacknowledged_ -= stream.unacknowledged.size();
   stream.unacknowledged.clear();
   stream.sequence = 0;
   return OkStatus();
 }
 
 void Sender::TakeBack(const ChunkJob& job) {
-  wire::Chunk header = job.header;
-  header.crcs.clear();
-  QueueResend(std::move(header), job.verify);
+  QueueResend({job.range, job.verify});
   Settle(job.header.epoch);
 }
 
 void Sender::OnBadRecord(const ChunkJob& job, const Status& reason) {
-  AddSkip({job.header.epoch, job.header.step}, job.header.slots.front(), job.records.front(),
-          reason);
+  AddSkip(job.range.at, job.header.slots.front(), job.records.front(), reason);
   Settle(job.header.epoch);
 }
 
-void Sender::QueueResend(wire::Chunk header, bool verify) {
-  ++pending_of_epoch_[header.epoch];
-  resend_.push_back({std::move(header), verify});
+void Sender::QueueResend(const Resend& resend) {
+  ++pending_of_epoch_[resend.range.at.epoch];
+  resend_.push_back(resend);
 }
 
-void Sender::AddSkip(Position at, uint32_t slot, const plan::PlannedRecord& record,
+void Sender::AddSkip(StepPosition at, uint32_t slot, const plan::PlannedRecord& record,
                      const Status& reason) {
   if (std::exchange(fill_attempts_[{at, slot}], kSkipped) == kSkipped) return;
   wire::Skip skip;
@@ -409,7 +479,9 @@ void Sender::AddSkip(Position at, uint32_t slot, const plan::PlannedRecord& reco
 void Sender::Settle(uint64_t epoch) {
   auto pending = pending_of_epoch_.find(epoch);
   if (--pending->second == 0) pending_of_epoch_.erase(pending);
-  EndEpochIfSent();
+  // Look ahead, so that the end of an epoch does not wait for credit of the next one.
+  PlanAhead();
+  EndEpochs();
 }
 
 }  // namespace emlio::session

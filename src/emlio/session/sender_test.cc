@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <variant>
@@ -49,16 +50,24 @@ class TestSender {
   // Next without reading and binding.
   std::optional<ChunkJob> Take() {
     ChunkJob job;
-    if (!sender_.Next(&job)) return std::nullopt;
+    Sender::NextResult next;
+    do {
+      next = sender_.Next(&job);
+    } while (next == Sender::NextResult::kBusy);
+    if (next == Sender::NextResult::kBlocked) return std::nullopt;
     EXPECT_EQ(job.records.size(), job.header.slots.size());
     return job;
   }
-  // One chunk, sent on `stream`.
-  std::optional<ChunkJob> Send(uint32_t stream = 0) {
+  // One chunk, sent on `stream`. The records are read unless they are too many or too large.
+  std::optional<ChunkJob> Send(uint32_t stream = 0, bool read = true) {
     std::optional<ChunkJob> job = Take();
     if (!job.has_value()) return std::nullopt;
-    testing::Read(records_, &*job);
-    sender_.Assign(stream, &job->header);
+    if (read) {
+      testing::Read(records_, &*job);
+    } else {
+      job->header.crcs.resize(job->header.slots.size());
+    }
+    sender_.Assign(stream, &*job);
     EXPECT_EQ(job->header.open_id, 77u);
     EXPECT_TRUE(wire::CheckChunk(job->header, job->payload_bytes).ok());
     return job;
@@ -139,11 +148,70 @@ TEST(SenderTest, AChunkNeverReachesIntoTheNextStep) {
   EXPECT_THAT(records, ElementsAre(4, 4, 2));
 }
 
-TEST(SenderTest, AChunkHoldsNoMoreRecordsThanTheProtocolAllows) {
+TEST(SenderTest, AChunkHoldsNoMoreRecordsThanArePlannedInOneTurn) {
   TestSender sender(MakeOpen(), MakePlan({70'000}, 70'000), FakeRecords(0));
   std::vector<size_t> records;
   for (const ChunkJob& job : sender.SendAll()) records.push_back(job.records.size());
-  EXPECT_THAT(records, ElementsAre(wire::kMaxChunkRecords, 70'000 - wire::kMaxChunkRecords));
+  constexpr size_t kTurn = Sender::kSlotsATurn;
+  EXPECT_THAT(records, ElementsAre(kTurn, kTurn, kTurn, kTurn, 70'000 - 4 * kTurn));
+}
+
+// Counts how much of the plan a call looks at.
+class CountingRecords : public RecordSource {
+ public:
+  uint64_t PayloadBytes(uint32_t, uint64_t) const override {
+    ++calls;
+    return 10;
+  }
+  void Place(uint32_t, uint64_t, wire::Skip*) const override {}
+  mutable uint64_t calls = 0;
+};
+
+TEST(SenderTest, NoCallPlansMoreThanOneTurnOfAHugeStep) {
+  constexpr uint32_t kBatch = wire::kMaxBatchSlots;
+  const CountingRecords records;
+  Sender sender(MakeOpen(), MakePlan({uint64_t{1} << 40}, kBatch, plan::Shuffle::kFull), records,
+                {});
+  ASSERT_TRUE(sender.OnJoin({77, 0, 0, 0}).ok());
+  ChunkJob job;
+  for (int chunk = 0; chunk < 10; ++chunk) {
+    records.calls = 0;
+    ASSERT_EQ(sender.Next(&job), Sender::NextResult::kChunk);
+    sender.Assign(0, &job);
+    EXPECT_LE(records.calls, 2 * Sender::kSlotsATurn);
+  }
+  records.calls = 0;
+  ASSERT_TRUE(sender.OnFill(MakeFill(0, {5})).ok());
+  ASSERT_EQ(sender.Next(&job), Sender::NextResult::kChunk);
+  EXPECT_EQ(job.header.slots, std::vector<uint32_t>{5});
+  EXPECT_LE(records.calls, 2 * Sender::kSlotsATurn);
+}
+
+// One record among 2^40: the search would take days, and nobody else would be served meanwhile.
+TEST(SenderTest, TheSearchForRecordsOfASparseShareYields) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  SetBit(&open.assigned, 1);
+  const FakeRecords records(10);
+  Sender sender(open, MakePlan({uint64_t{1} << 40, 1}, 1, plan::Shuffle::kFull), records, {});
+  ASSERT_TRUE(sender.OnJoin({77, 0, 0, 0}).ok());
+  ChunkJob job;
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(sender.Next(&job), Sender::NextResult::kBusy);
+  EXPECT_FALSE(sender.finished());
+}
+
+TEST(SenderTest, TheSearchForRecordsOfASparseShareFindsThemAll) {
+  wire::Open open = MakeOpen();
+  open.epochs = 3;
+  SetBit(&open.assigned, 1);
+  TestSender sender(open, MakePlan({100'000, 7}, 2, plan::Shuffle::kFull), FakeRecords(10));
+  size_t records = 0;
+  for (const ChunkJob& job : sender.SendAll()) records += job.records.size();
+  EXPECT_EQ(records, 3 * 7u);
+  const auto ends = sender.Outbox<wire::EpochEnd>();
+  ASSERT_EQ(ends.size(), 3u);
+  EXPECT_EQ(ends[2].flow_position, 3 * 7 * 26u);
+  EXPECT_TRUE(sender->finished());
 }
 
 TEST(SenderTest, FlowRangesOfFreshChunksFollowEachOther) {
@@ -222,14 +290,14 @@ TEST(SenderTest, FillIsAnsweredByAVerifyJobWithTheOldFlowRange) {
   const auto second = sender.Send();
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_TRUE(first->verify);
-  EXPECT_THAT(first->header.slots, ElementsAre(3));
+  EXPECT_THAT(first->header.slots, ElementsAre(1));
   EXPECT_EQ(first->header.step, 1u);
-  EXPECT_EQ(first->header.flow_begin, 7 * 26u);
-  EXPECT_EQ(first->header.flow_end, 8 * 26u);
-  EXPECT_EQ(first->records[0].record, 7u);
+  EXPECT_EQ(first->header.flow_begin, 5 * 26u);
+  EXPECT_EQ(first->header.flow_end, 6 * 26u);
+  EXPECT_EQ(first->records[0].record, 5u);
   EXPECT_EQ(first->header.sequence, 3u);
-  EXPECT_THAT(second->header.slots, ElementsAre(1));
-  EXPECT_EQ(second->header.flow_begin, 5 * 26u);
+  EXPECT_THAT(second->header.slots, ElementsAre(3));
+  EXPECT_EQ(second->header.flow_begin, 7 * 26u);
   EXPECT_FALSE(sender.Send().has_value());
   EXPECT_EQ(sender->records_resent(), 2u);
 }
@@ -267,6 +335,78 @@ TEST(SenderTest, FillOfALargeRecordSendsTheSamePiecesAgain) {
     EXPECT_EQ(again[i].header.flow_begin, before[3 + i].header.flow_begin);
     EXPECT_EQ(again[i].header.flow_end, before[3 + i].header.flow_end);
   }
+}
+
+TEST(SenderTest, FillFindsTheFlowRangeOfAnySlotOfAHugeStep) {
+  // Sizes differ, and every third record is another daemon's.
+  wire::Open open = MakeOpen();
+  std::vector<uint64_t> shards(300, 300);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (i % 3 != 0) SetBit(&open.assigned, i);
+  }
+  const auto size_of = [](uint32_t, uint64_t record) { return record % 50; };
+  TestSender sender(open, MakePlan(shards, 90'000, plan::Shuffle::kFull), FakeRecords(size_of));
+  std::vector<std::pair<uint32_t, uint64_t>> sent;  // slot, flow position
+  while (auto job = sender.Send(0, false)) {
+    uint64_t flow = job->header.flow_begin;
+    for (size_t i = 0; i < job->header.slots.size(); ++i) {
+      sent.emplace_back(job->header.slots[i], flow);
+      flow += job->header.sizes[i] + kOverhead;
+    }
+  }
+  ASSERT_EQ(sent.size(), 60'000u);
+  std::vector<uint32_t> wanted;
+  for (size_t i = 0; i < sent.size(); i += 777) wanted.push_back(sent[i].first);
+  std::vector<uint32_t> backwards(wanted.rbegin(), wanted.rend());
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, backwards)).ok());
+  for (size_t i = 0; i < sent.size(); i += 777) {
+    const auto job = sender.Send(0, false);
+    ASSERT_TRUE(job.has_value());
+    EXPECT_THAT(job->header.slots, ElementsAre(sent[i].first));
+    EXPECT_EQ(job->header.flow_begin, sent[i].second);
+  }
+  EXPECT_FALSE(sender.Send().has_value());
+}
+
+TEST(SenderTest, FillThatNamesASlotTwiceIsAProtocolError) {
+  TestSender sender(MakeOpen(), MakePlan({8}, 8), FakeRecords(10));
+  sender.SendAll();
+  ExpectProtocolError(sender->OnFill(MakeFill(0, {3, 1, 3})), "slot 3 of epoch 0 step 0 twice");
+}
+
+TEST(SenderTest, AskingForTooManySlotsAgainEndsTheSession) {
+  const uint32_t batch = Sender::kMaxFilled + 1;
+  TestSender sender(MakeOpen(), MakePlan({batch}, batch), FakeRecords(0));
+  while (sender.Send(0, false)) {
+  }
+  std::vector<uint32_t> slots(batch - 1);
+  std::iota(slots.begin(), slots.end(), 0);
+  ASSERT_TRUE(sender->OnFill(MakeFill(0, slots)).ok());
+  EXPECT_EQ(sender->OnFill(MakeFill(0, {batch - 1})).code(), Code::kLimitExceeded);
+}
+
+// Endless credit does not make the daemon remember without end.
+TEST(SenderTest, ChunksThatNobodyAcknowledgesAreHeldBack) {
+  TestSender sender(MakeOpen(), MakePlan({10, 1'000'000}, 1), FakeRecords(0));
+  uint64_t sent = 0;
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxUnacknowledged);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 100, {{0, 0, 100}})).ok());
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxUnacknowledged + 100);
+}
+
+TEST(SenderTest, StepsFarAheadOfTheCursorAreHeldBack) {
+  TestSender sender(MakeOpen(), MakePlan({1'000'000}, 1), FakeRecords(0));
+  uint64_t sent = 0;
+  while (sender.Send(0, false)) {
+    ++sent;
+    ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 0, {{0, 0, sent}})).ok());
+  }
+  EXPECT_EQ(sent, Sender::kMaxPartsAhead);
+  ASSERT_TRUE(sender->OnGrant(MakeGrant(0, 10)).ok());
+  while (sender.Send(0, false)) ++sent;
+  EXPECT_EQ(sent, Sender::kMaxPartsAhead + 10);
 }
 
 TEST(SenderTest, AfterThreeAttemptsTheSlotIsSkippedOnce) {
@@ -333,9 +473,11 @@ TEST(SenderTest, AChunkTakenBackIsGivenOutAgainBeforeItsEpochEnds) {
 TEST(SenderTest, FillForAStepNotSentYetIsAProtocolError) {
   TestSender sender(MakeOpen(1, 26), MakePlan({8}, 1), FakeRecords(10));
   sender.SendAll();
-  ExpectProtocolError(sender->OnFill(MakeFill(5, {0})), "step 5, which was not sent yet");
+  ExpectProtocolError(sender->OnFill(MakeFill(5, {0})),
+                      "step 5, which is not this daemon's or was not sent yet");
   // The next one is planned already.
-  ExpectProtocolError(sender->OnFill(MakeFill(1, {0})), "step 1, which was not sent yet");
+  ExpectProtocolError(sender->OnFill(MakeFill(1, {0})),
+                      "step 1, which is not this daemon's or was not sent yet");
 }
 
 TEST(SenderTest, FillForACompletedStepIsIgnored) {
@@ -473,7 +615,7 @@ TEST(SenderTest, AnEpochDoesNotEndWhileAChunkIsBeingRead) {
   EXPECT_FALSE(sender.Send().has_value());
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_FALSE(sender->finished());
-  sender->Assign(0, &slow->header);
+  sender->Assign(0, &*slow);
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
   EXPECT_TRUE(sender->finished());
 }
@@ -486,7 +628,7 @@ TEST(SenderTest, AnEpochDoesNotEndBetweenAJoinAndTheResending) {
   auto slow = sender.Take();
   sender.Send(1);
   ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
-  sender->Assign(1, &slow->header);
+  sender->Assign(1, &*slow);
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_FALSE(sender->finished());
   EXPECT_TRUE(sender.Send(0).has_value());
@@ -505,7 +647,7 @@ TEST(SenderTest, AnEpochDoesNotEndWhileAnEarlierOneIsSentAgain) {
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
   auto slow = sender.Take();
   ASSERT_TRUE(sender->OnJoin({77, 0, 1, 0}).ok());
-  sender->Assign(1, &slow->header);
+  sender->Assign(1, &*slow);
   EXPECT_THAT(sender.Outbox<wire::EpochEnd>(), IsEmpty());
   EXPECT_TRUE(sender.Send(0).has_value());
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 1u);
@@ -523,11 +665,67 @@ TEST(SenderTest, AnEpochEndNamesItsOwnFlowHoweverFarTheReceiverIs) {
   wire::Grant grant = MakeGrant(0, 2);
   grant.epoch = 1;
   ASSERT_TRUE(sender->OnGrant(grant).ok());
-  sender->Assign(0, &slow->header);
+  sender->Assign(0, &*slow);
   const auto ends = sender.Outbox<wire::EpochEnd>();
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].epoch, 0u);
   EXPECT_EQ(ends[0].flow_position, 4 * 26u);
+}
+
+TEST(SenderTest, ReadAheadNamesEveryRecordOnceInTheOrderInWhichItIsSent) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  SenderOptions options;
+  options.first_chunk_bytes = options.max_chunk_bytes = 100;
+  options.read_ahead_bytes = 1000;
+  TestSender sender(open, MakePlan({300}, 7, plan::Shuffle::kFull), FakeRecords(10), options);
+  std::vector<plan::PlannedRecord> ahead;
+  std::vector<plan::PlannedRecord> sent;
+  size_t furthest = 0;
+  while (auto job = sender.Send()) {
+    sent.insert(sent.end(), job->records.begin(), job->records.end());
+    sender->TakeReadAhead(&ahead);
+    ASSERT_LE(sent.size(), ahead.size() + 7);  // the first chunk was never ahead
+    furthest = std::max(furthest, ahead.size() - std::min(ahead.size(), sent.size()));
+  }
+  // About 1000 bytes: 39 records of 26, and what a step has beyond.
+  EXPECT_GE(furthest, 30u);
+  EXPECT_LE(furthest, 46u);
+  ASSERT_EQ(sent.size(), 600u);
+  ASSERT_LE(ahead.size(), sent.size());
+  const size_t skipped = sent.size() - ahead.size();
+  EXPECT_LE(skipped, 7u);
+  for (size_t i = 0; i < ahead.size(); ++i) {
+    EXPECT_EQ(ahead[i].record, sent[skipped + i].record) << i;
+  }
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+}
+
+TEST(SenderTest, PlanningAheadChangesNothingThatIsSent) {
+  for (const uint64_t read_ahead_bytes : {uint64_t{1}, uint64_t{500}, uint64_t{1} << 40}) {
+    wire::Open open = MakeOpen();
+    open.epochs = 3;
+    for (const size_t shard : {0, 3}) SetBit(&open.assigned, shard);
+    SenderOptions options;
+    options.first_chunk_bytes = options.max_chunk_bytes = 100;
+    const auto size_of = [](uint32_t, uint64_t record) { return record % 7 == 0 ? 250 : record; };
+    const auto plan = MakePlan({20, 30, 40, 50}, 9, plan::Shuffle::kFull);
+    TestSender without(open, plan, FakeRecords(size_of), options);
+    options.read_ahead_bytes = read_ahead_bytes;
+    TestSender with(open, plan, FakeRecords(size_of), options);
+    while (auto expected = without.Send()) {
+      const auto job = with.Send();
+      ASSERT_TRUE(job.has_value());
+      EXPECT_EQ(job->header.slots, expected->header.slots);
+      EXPECT_EQ(job->header.sizes, expected->header.sizes);
+      EXPECT_EQ(job->header.step, expected->header.step);
+      EXPECT_EQ(job->header.flow_begin, expected->header.flow_begin);
+      EXPECT_EQ(job->header.flow_end, expected->header.flow_end);
+      EXPECT_EQ(with.Outbox<wire::EpochEnd>().size(), without.Outbox<wire::EpochEnd>().size());
+    }
+    EXPECT_FALSE(with.Send().has_value());
+    EXPECT_TRUE(with->finished());
+  }
 }
 
 TEST(SenderTest, EndlessEpochsGoOnAsFarAsCreditReaches) {
@@ -607,6 +805,87 @@ TEST(SenderTest, ADaemonWhoseRecordsTheRankNeverGetsNeitherLoopsNorEnds) {
   open.epochs = 1;
   TestSender this_rank(open, MakePlan({2, 2}, 4), FakeRecords(10));
   EXPECT_EQ(this_rank.SendAll().size(), 1u);
+}
+
+// In manifest order the last step's padding begins anew with the first records.
+TEST(SenderTest, ADaemonWhoseRecordsOnlyPadTheRanksShareSendsThem) {
+  wire::Open open = MakeOpen();
+  open.epochs = 2;
+  open.world_size = 2;
+  open.rank = 1;
+  SetBit(&open.assigned, 0);
+  // Steps of 4: records 0 and 1 are rank 0's; as padding they are rank 1's.
+  TestSender sender(open,
+                    MakePlan({2, 1'000'000'000'000}, 4, plan::Shuffle::kNone, plan::Tail::kPad),
+                    FakeRecords(10));
+  std::vector<uint64_t> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.push_back(job.header.step);
+    EXPECT_THAT(job.header.slots, ElementsAre(0, 1));
+    EXPECT_EQ(job.records[0].shard, 0u);
+    EXPECT_EQ(job.records[1].record, 1u);
+  }
+  EXPECT_THAT(steps, ElementsAre(250'000'000'000, 250'000'000'000));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+
+  // Without padding it never has anything to send to that rank.
+  TestSender kept(open, MakePlan({2, 4}, 4, plan::Shuffle::kNone, plan::Tail::kKeep),
+                  FakeRecords(10));
+  EXPECT_FALSE(kept.Send().has_value());
+  EXPECT_TRUE(kept->finished());
+}
+
+TEST(SenderTest, OfEveryStrideStepsOneIsSentInEachEpoch) {
+  wire::Open open = MakeOpen();
+  open.step = 4;
+  open.stride = 3;
+  open.epochs = 2;
+  TestSender sender(open, MakePlan({20}, 2), FakeRecords(10));
+  std::vector<std::pair<uint64_t, uint64_t>> steps;
+  for (const ChunkJob& job : sender.SendAll()) {
+    steps.emplace_back(job.header.epoch, job.header.step);
+  }
+  using Step = std::pair<uint64_t, uint64_t>;
+  EXPECT_THAT(steps, ElementsAre(Step(0, 4), Step(0, 7), Step(1, 1), Step(1, 4), Step(1, 7)));
+  EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
+  EXPECT_TRUE(sender->finished());
+}
+
+// Step 2 of 3 is the only one with records of the second shard, and never wanted.
+TEST(SenderTest, ADaemonWhoseRecordsAreOnlyInOtherStepsNeitherLoopsNorEnds) {
+  wire::Open open = MakeOpen();
+  open.epochs = 0;
+  open.stride = 2;
+  open.step = 1;
+  SetBit(&open.assigned, 1);
+  TestSender none(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_FALSE(none.Send().has_value());
+  EXPECT_TRUE(none->finished());
+  open.step = 0;
+  open.epochs = 1;
+  TestSender some(open, MakePlan({4, 2}, 2), FakeRecords(10));
+  EXPECT_EQ(some.SendAll().size(), 1u);
+}
+
+TEST(SenderTest, AStrideGoesOnBehindShardsOfOtherDaemons) {
+  constexpr uint64_t kMany = 1'000'000'000'000;
+  for (const uint64_t step : {0, 1, 2}) {
+    wire::Open open = MakeOpen();
+    open.epochs = 2;
+    open.stride = 3;
+    open.step = step;
+    SetBit(&open.assigned, 1);
+    TestSender sender(open, MakePlan({kMany, 60, kMany}, 10), FakeRecords(10));
+    std::vector<uint64_t> steps;
+    for (const ChunkJob& job : sender.SendAll()) steps.push_back(job.header.step);
+    ASSERT_EQ(steps.size(), 4u);
+    for (uint64_t sent : steps) {
+      EXPECT_EQ(sent % 3, step);
+      EXPECT_GE(sent, kMany / 10);
+      EXPECT_LT(sent, kMany / 10 + 6);
+    }
+  }
 }
 
 // Planning through everything in between would take days.

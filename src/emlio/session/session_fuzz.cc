@@ -68,12 +68,14 @@ class Harness {
     const uint64_t records = 8 + input_.Below(20);
     const uint64_t more_records = input_.Below(10);
     const uint64_t batch = 2 + input_.Below(6);
-    const auto shuffle = input_.Below(2) == 0 ? plan::Shuffle::kNone : plan::Shuffle::kFull;
-    plan_ = testing::MakePlan({records, more_records}, batch, shuffle, plan::Tail::kDrop);
+    const auto shuffle = static_cast<plan::Shuffle>(input_.Below(3));
+    const auto tail = input_.Below(2) == 0 ? plan::Tail::kDrop : plan::Tail::kPad;
+    plan_ = testing::MakePlan({records, more_records}, batch, shuffle, tail);
     world_size_ = 1 + static_cast<uint32_t>(input_.Below(2));
     ReceiverOptions options;
     options.world_size = world_size_;
     options.max_record_bytes = kMaxRecordBytes;
+    options.stride = 1 + static_cast<uint32_t>(input_.Below(3));
     std::vector<ReceiverSource> sources(2);
     for (ReceiverSource& source : sources) {
       source.streams = 2;
@@ -101,6 +103,7 @@ class Harness {
     const wire::Open open = receiver_->MakeOpen(0);
     SenderOptions options;
     options.max_chunk_bytes = 32 + static_cast<uint32_t>(input_.Byte());
+    options.read_ahead_bytes = 4 * input_.Byte();
     options.first_chunk_bytes = 1 + static_cast<uint32_t>(input_.Byte());
     sender_ = std::make_unique<Sender>(open, plan_, records_, options);
     limit_ = open.credit_bytes;
@@ -249,7 +252,7 @@ class Harness {
     if (reading_.size() < kMaxReading && input_.Below(2) == 0) {
       ChunkJob job;
       const uint64_t resent = sender_->records_resent();
-      if (!sender_->Next(&job)) return;
+      if (sender_->Next(&job) != Sender::NextResult::kChunk) return;
       if (sender_->records_resent() == resent) {
         Require(job.header.flow_begin == flow_);
         Require(job.header.flow_end <= limit_ ||
@@ -269,7 +272,7 @@ class Harness {
       return;
     }
     const std::shared_ptr<Buffer> payload = testing::Read(records_, &job);
-    sender_->Assign(stream, &job.header);
+    sender_->Assign(stream, &job);
     Require(wire::CheckChunk(job.header, job.payload_bytes).ok());
     if (input_.Below(8) != 0) Deliver(0, job.header, payload);
   }

@@ -25,6 +25,10 @@ inline std::shared_ptr<const plan::Plan> MakePlan(std::vector<uint64_t> shard_re
   spec.sources.resize(1);
   spec.sources[0].shard_records = std::move(shard_records);
   spec.sources[0].shuffle = shuffle;
+  if (shuffle == plan::Shuffle::kBlock) {
+    spec.sources[0].block_records = 4;
+    spec.sources[0].window_blocks = 3;
+  }
   spec.global_batch = global_batch;
   spec.tail = tail;
   return std::make_shared<const plan::Plan>(*plan::Plan::Create(std::move(spec)));

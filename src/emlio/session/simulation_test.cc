@@ -41,6 +41,7 @@ struct Scenario {
   uint32_t world_size = 1;
   uint64_t epoch = 0;
   uint64_t step = 0;
+  uint32_t stride = 1;
   uint64_t epochs = 1;          // 0: endless, of which
   uint64_t epochs_wanted = 20;  // so many are read
   uint32_t daemons = 1;
@@ -82,6 +83,7 @@ class Simulation {
     ReceiverOptions options;
     options.rank = rank;
     options.world_size = scenario.world_size;
+    options.stride = scenario.stride;
     std::vector<ReceiverSource> sources(scenario.daemons);
     for (ReceiverSource& source : sources) {
       source.assigned.resize((scenario.shard_records.size() + 7) / 8);
@@ -112,7 +114,7 @@ class Simulation {
     if (::testing::Test::HasFatalFailure()) return;
     ASSERT_EQ(receiver_->epoch(), end_epoch_) << "stuck at step " << receiver_->step();
     if (scenario_.epochs == 0) return;
-    EXPECT_EQ(receiver_->step(), 0u);
+    EXPECT_EQ(receiver_->step(), scenario_.step % scenario_.stride);
     EXPECT_EQ(receiver_->stats().waiting_bytes, 0u);
     for (const Daemon& daemon : daemons_) {
       EXPECT_TRUE(daemon.sender->finished());
@@ -125,6 +127,7 @@ class Simulation {
   const ReceiverStats& stats() const { return receiver_->stats(); }
   uint64_t skipped() const { return skipped_; }
   uint64_t records_resent() const { return records_resent_; }
+  uint64_t batches() const { return batches_; }
 
  private:
   struct Packet {
@@ -195,6 +198,7 @@ class Simulation {
       SenderOptions options;
       options.first_chunk_bytes = scenario_.first_chunk_bytes;
       options.max_chunk_bytes = scenario_.max_chunk_bytes;
+      options.read_ahead_bytes = Draw(3) * 200;
       daemon.open_id = open.open_id;
       daemon.sender = std::make_unique<Sender>(open, plan_, records_, options);
       daemon.may_have_more = true;
@@ -316,8 +320,9 @@ class Simulation {
   void Plan(Daemon* daemon) {
     ChunkJob job;
     const uint64_t resent = daemon->sender->records_resent();
-    if (!daemon->sender->Next(&job)) {
-      daemon->may_have_more = false;
+    const Sender::NextResult next = daemon->sender->Next(&job);
+    if (next != Sender::NextResult::kChunk) {
+      daemon->may_have_more = next == Sender::NextResult::kBusy;
       return;
     }
     if (daemon->sender->records_resent() > resent) {
@@ -355,7 +360,7 @@ class Simulation {
     do {
       stream = static_cast<uint32_t>(Draw(scenario_.streams));
     } while (!daemon->sender->joined(stream));
-    daemon->sender->Assign(stream, &job.header);
+    daemon->sender->Assign(stream, &job);
     ASSERT_EQ(wire::CheckChunk(job.header, job.payload_bytes), OkStatus());
     Wire& wire = daemon->wires[stream];
     // Into a connection that is dead already, as long as the next Join has not come?
@@ -449,6 +454,8 @@ class Simulation {
           << "slot " << slot << " of step " << batch.step << " holds another record";
     }
     skipped_ += skipped.size();
+    ASSERT_EQ(batch.step % scenario_.stride, scenario_.step % scenario_.stride);
+    ++batches_;
     receiver_->OnHandedOut();
     OnCursor();
   }
@@ -495,6 +502,7 @@ class Simulation {
   std::map<std::tuple<uint64_t, uint64_t, uint32_t>, int> damages_;
   std::vector<Event> events_;
   uint64_t skipped_ = 0;
+  uint64_t batches_ = 0;
   uint64_t records_resent_ = 0;
 };
 
@@ -593,9 +601,28 @@ TEST(SimulationTest, RanksReadTheirSharesAtAnyWorldSize) {
     scenario.shard_records = {31, 24, 50};  // the last step has 5
     scenario.world_size = world_size;
     scenario.daemons = 2;
-    RunAll(scenario, 5);
-    scenario.tail = plan::Tail::kDrop;
-    RunAll(scenario, 5);
+    for (const plan::Tail tail : {plan::Tail::kKeep, plan::Tail::kDrop, plan::Tail::kPad}) {
+      scenario.tail = tail;
+      RunAll(scenario, 5);
+    }
+  }
+}
+
+TEST(SimulationTest, RecordsThatPadTheLastStepAreDeliveredInAnyOrderOfThePlan) {
+  for (const plan::Shuffle shuffle :
+       {plan::Shuffle::kNone, plan::Shuffle::kFull, plan::Shuffle::kBlock}) {
+    Scenario scenario;
+    scenario.shuffle = shuffle;
+    scenario.tail = plan::Tail::kPad;
+    scenario.daemons = 3;
+    scenario.world_size = 3;
+    scenario.epochs = 3;
+    scenario.losses = 4;
+    scenario.shard_records = {2, 0, 21, 1, 6};
+    for (const uint64_t global_batch : {4, 7, 100}) {  // the last one holds the epoch several times
+      scenario.global_batch = global_batch;
+      RunAll(scenario, 5);
+    }
   }
 }
 
@@ -606,7 +633,39 @@ TEST(SimulationTest, ResumesAtAnyCursor) {
     scenario.step = step;  // of 13
     scenario.epochs = 2;
     scenario.daemons = 2;
-    RunAll(scenario, 5);
+    for (const plan::Shuffle shuffle :
+         {plan::Shuffle::kNone, plan::Shuffle::kFull, plan::Shuffle::kBlock}) {
+      scenario.shuffle = shuffle;
+      for (const plan::Tail tail : {plan::Tail::kKeep, plan::Tail::kPad}) {
+        scenario.tail = tail;
+        RunAll(scenario, 3);
+      }
+    }
+  }
+}
+
+TEST(SimulationTest, EveryStrideThStepIsDeliveredAndNoOther) {
+  for (const plan::Shuffle shuffle :
+       {plan::Shuffle::kNone, plan::Shuffle::kFull, plan::Shuffle::kBlock}) {
+    for (const uint64_t step : {0, 1, 5, 12}) {
+      Scenario scenario;
+      scenario.shuffle = shuffle;
+      scenario.tail = plan::Tail::kPad;
+      scenario.step = step;  // of 13
+      scenario.stride = 3;
+      scenario.epochs = 2;
+      scenario.daemons = 3;
+      scenario.losses = 4;
+      scenario.shard_records = {2, 30, 41, 1, 26};
+      for (uint64_t seed = 1; seed <= 5; ++seed) {
+        Simulation simulation(scenario, 0, seed);
+        simulation.Run();
+        ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << step << " seed " << seed;
+        const uint64_t first_epoch = (12 - step) / 3 + 1;
+        const uint64_t second_epoch = (12 - step % 3) / 3 + 1;
+        EXPECT_EQ(simulation.batches(), first_epoch + second_epoch);
+      }
+    }
   }
 }
 
@@ -702,8 +761,8 @@ TEST(SimulationTest, EverythingAtOnce) {
     scenario.shard_records.back() += 6;
     scenario.world_size = static_cast<uint32_t>(draw(1, 3));
     scenario.global_batch = draw(scenario.world_size, 6);
-    scenario.shuffle = draw(0, 1) == 0 ? plan::Shuffle::kNone : plan::Shuffle::kFull;
-    scenario.tail = draw(0, 1) == 0 ? plan::Tail::kDrop : plan::Tail::kKeep;
+    scenario.shuffle = static_cast<plan::Shuffle>(draw(0, 2));
+    scenario.tail = static_cast<plan::Tail>(draw(0, 2));
     const auto plan =
         MakePlan(scenario.shard_records, scenario.global_batch, scenario.shuffle, scenario.tail);
     if (!plan->CheckWorld(scenario.world_size).ok()) scenario.tail = plan::Tail::kDrop;
@@ -713,6 +772,7 @@ TEST(SimulationTest, EverythingAtOnce) {
                                       ->steps_per_epoch());
     scenario.epochs = draw(0, 4);
     scenario.epochs_wanted = 4;
+    scenario.stride = static_cast<uint32_t>(draw(1, 3));
     scenario.daemons = static_cast<uint32_t>(draw(1, 3));
     scenario.streams = static_cast<uint32_t>(draw(1, 4));
     scenario.max_record_bytes = static_cast<uint32_t>(draw(0, 1) * draw(1, 200));

@@ -39,6 +39,7 @@ class FieldCounter {
   void NumberOr(std::string_view, uint64_t value, uint64_t fallback, uint64_t, uint64_t) {
     count_ += value != fallback;
   }
+  void ColumnOr(std::string_view, const auto&, uint64_t, uint64_t, uint64_t) { ++count_; }
   void Text(std::string_view, const std::string&) { ++count_; }
   void TextOr(std::string_view, const std::string& value) { count_ += !value.empty(); }
   void Name(std::string_view, const std::string&) { ++count_; }
@@ -79,6 +80,9 @@ class Writer {
   }
   void NumberOr(std::string_view key, uint64_t value, uint64_t fallback, uint64_t, uint64_t) {
     if (value != fallback) Number(key, value, 0, 0);
+  }
+  void ColumnOr(std::string_view key, const auto& value, uint64_t, uint64_t, uint64_t) {
+    Number(key, value, 0, 0);
   }
   void Text(std::string_view key, const std::string& value) {
     Key(key);
@@ -270,6 +274,11 @@ class Reader {
                 uint64_t max) {
     value = fallback;
     if (const Value* v = Find(key, Value::Kind::kNumber, false)) Store(key, *v, value, min, max);
+  }
+  template <typename T>
+  void ColumnOr(std::string_view key, T& value, std::type_identity_t<T> fallback, uint64_t min,
+                uint64_t max) {
+    NumberOr(key, value, fallback, min, max);
   }
   void Text(std::string_view key, std::string& value) {
     if (const Value* v = Find(key, Value::Kind::kStr, true)) StoreText(key, *v, value);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -103,6 +104,8 @@ TEST(Codec, PutsEveryFieldWhereItBelongs) {
   ASSERT_EQ(open.sources.size(), 2u);
   EXPECT_EQ(open.sources[0].weight, 3u);
   EXPECT_EQ(open.sources[1].shuffle, 2);
+  EXPECT_EQ(open.sources[1].block_records, 10u);
+  EXPECT_EQ(open.sources[1].window_blocks, 70000u);
   EXPECT_EQ(open.sources[1].manifest_digest, SampleHash(0x20));
   EXPECT_EQ(open.seed, ~uint64_t{0});
   EXPECT_EQ(open.global_batch, 4096u);
@@ -111,6 +114,7 @@ TEST(Codec, PutsEveryFieldWhereItBelongs) {
   EXPECT_EQ(open.epoch, 5u);
   EXPECT_EQ(open.step, 1234u);
   EXPECT_EQ(open.epochs, 0u);
+  EXPECT_EQ(open.stride, 3u);
   EXPECT_EQ(open.assigned, (Bytes{0x05, 0x80}));
   EXPECT_EQ(open.filled, (Bytes{0xff}));
   EXPECT_EQ(open.streams, 256u);
@@ -349,6 +353,26 @@ TEST(Decode, NamesTheFieldThatIsWrong) {
                           .Pair("streams", std::vector<std::vector<int>>{{1, 2, 3}, {4, 5}})
                           .bytes()),
               HasSubstr("field \"streams\", row 1, column \"seq\" is missing"));
+}
+
+TEST(Decode, ColumnsWithADefaultMayBeMissing) {
+  Bytes bytes = Encode(SampleOf<Open>("open"));
+  const Bytes row_begin = {0x95, 0xc4, 0x10};  // array of 5, bin of 16 bytes
+  const auto row = std::search(bytes.begin(), bytes.end(), row_begin.begin(), row_begin.end());
+  ASSERT_NE(row, bytes.end());
+  for (uint8_t columns : {4, 3}) {
+    *row = static_cast<uint8_t>(0x90 + columns);
+    bytes.erase(row + 3 + 16 + 2);  // behind the digest, weight and shuffle
+    const auto open = DecodeAs<Open>(bytes);
+    ASSERT_EQ(open.sources.size(), 1u);
+    EXPECT_EQ(open.sources[0].shuffle, 1);
+    EXPECT_EQ(open.sources[0].block_records, 0u);
+    EXPECT_EQ(open.sources[0].window_blocks, 0u);
+    EXPECT_EQ(open.seed, 42u);
+  }
+  *row = 0x92;
+  bytes.erase(row + 3 + 16 + 1);
+  EXPECT_THAT(DecodeStatus(bytes).message(), HasSubstr("column \"shuffle\" is missing"));
 }
 
 TEST(Decode, RefusesEachLimitExceededByOne) {

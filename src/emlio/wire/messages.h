@@ -28,7 +28,8 @@ inline constexpr size_t kMaxManifestPages = 1024;
 inline constexpr size_t kMaxStreams = 256;
 inline constexpr size_t kMaxBitmapBytes = size_t{1} << 20;
 inline constexpr size_t kMaxDatasets = 4096;  // names in one Welcome
-inline constexpr size_t kMaxSources = 64;     // data sets mixed in one plan
+inline constexpr uint32_t kMaxStride = uint32_t{1} << 16;
+inline constexpr size_t kMaxSources = 64;  // data sets mixed in one plan
 // Records of one rank's batch: both ends keep a few dozen bytes for each slot of an open step.
 inline constexpr uint32_t kMaxBatchSlots = uint32_t{1} << 22;
 inline constexpr uint64_t kMaxRecordBytes = 0xffffffffu;
@@ -85,7 +86,9 @@ struct Open {
   struct Source {
     Hash128 manifest_digest{};  // of the merged manifest
     uint32_t weight = 1;
-    uint8_t shuffle = 0;  // plan::Shuffle
+    uint8_t shuffle = 0;         // plan::Shuffle
+    uint32_t block_records = 0;  // of shuffle block
+    uint32_t window_blocks = 0;
   };
   OpenId open_id = 0;
   std::string dataset;          // which of the daemon's data sets serves it
@@ -101,6 +104,8 @@ struct Open {
   uint64_t epoch = 0;  // cursor: the first step wanted
   uint64_t step = 0;
   uint64_t epochs = 1;  // passes to send, the first (maybe partial) one included; 0 = endless
+  // Only the steps that leave the same remainder as `step` when divided by it are wanted.
+  uint32_t stride = 1;
   std::vector<uint8_t>
       assigned;                 // bitmap over the merged manifest's shards, LSB first; empty = all
   std::vector<uint8_t> filled;  // bitmap over this rank's slots from the cursor on that are filled

@@ -16,6 +16,7 @@ namespace emlio::wire {
 // Fields(io, message) calls, for every field, one of
 //   Number(key, value, min, max)            an unsigned integer or an enumeration
 //   NumberOr(key, value, default, min, max) the same, left out when it has its default
+//   ColumnOr(key, value, default, min, max) at the end of a row: always written, may be missing
 //   Text(key, value), TextOr(key, value)    str; TextOr: left out when empty
 //   Name(key, value)                        bin: a shard name, any bytes
 //   Hash(key, value)                        bin of 16 bytes
@@ -107,6 +108,8 @@ struct Schema<Open::Source> {
     io.Hash("digest", row.manifest_digest);
     io.Number("weight", row.weight, 1, kAnyU32);
     io.Number("shuffle", row.shuffle, 0, 0xff);
+    io.ColumnOr("block_records", row.block_records, 0, 0, kAnyU32);
+    io.ColumnOr("window_blocks", row.window_blocks, 0, 0, kAnyU32);
   }
 };
 template <>
@@ -128,6 +131,7 @@ struct Schema<Open> {
     io.Number("epoch", m.epoch, 0, kAnyU64);
     io.Number("step", m.step, 0, kAnyU64);
     io.Number("epochs", m.epochs, 0, kAnyU64);
+    io.NumberOr("stride", m.stride, 1, 1, kMaxStride);
     io.Bitmap("assigned", m.assigned);
     io.Bitmap("filled", m.filled);
     io.Number("streams", m.streams, 1, kMaxStreams);
