@@ -69,8 +69,8 @@ def test_truncated_shards(emlio: Emlio, shards: Path, command: str) -> None:
     path = shard_path(shards, 1)
     with path.open("r+b") as file:
         file.truncate(5 * FRAMED_BYTES + 3)
-    extra = {"serve": [f"t={shards}", "--check"], "pull": [shards, "--batch-size", 1]}
-    done = emlio(command, *extra.get(command, [shards]), code=1)
+    args = {"serve": [f"t={shards}", "--check"], "pull": [str(shards), "--batch-size", "1"]}
+    done = emlio(command, *args.get(command, [str(shards)]), code=1)
     assert f"{path}, record 5 at offset {5 * FRAMED_BYTES}" in done.stderr
 
 

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import RECORDS, SHARDS, Emlio, pull_report, shard_path
+from command_line import DEADLINE_S, RECORDS, SHARDS, Emlio, pull_report, shard_path
 from daemon_process import Serve
 
 HEADER_BYTES = 96
@@ -138,3 +141,73 @@ def test_a_daemon_mends_its_indexes(
         assert report["records"] == RECORDS
     assert [path.read_bytes() for path in indexes] == good
     assert sum(daemon.log.read_text().count(str(path)) for path in indexes) == 1  # for example
+
+
+# Takes the place of an import of TensorFlow, which takes long and which the program can do without.
+TFRECORD2IDX = """
+import runpy, sys
+sys.modules["tensorflow"] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0])
+"""
+
+
+def test_indexes_for_dali_are_those_that_dali_makes(
+    emlio: Emlio, shards: Path, tmp_path: Path
+) -> None:
+    emlio(
+        *("convert", "imagefolder", make_image(tmp_path / "images"), shards / "more"),
+        *("--shards", 1),
+    )
+    patterns = (shards, shards / "*" / "*.tfrecord")
+    report = index_report(emlio, *patterns, "--dali-idx")
+    assert report["dali_written"] == SHARDS + 1
+    found = sorted(shards.rglob("*.idx"))
+    assert len(found) == SHARDS + 1
+    program = tfrecord2idx()
+    for path in found:
+        made = tmp_path / "made.idx"
+        shard = path.with_name(path.name.removesuffix(".idx"))
+        if program is not None:
+            subprocess.run(
+                [sys.executable, "-c", TFRECORD2IDX, program, shard, made],
+                check=True,
+                timeout=DEADLINE_S,
+            )
+        else:
+            made.write_text(as_dali_does(shard))
+        assert made.read_text() == as_dali_does(shard)
+        assert path.read_bytes() == made.read_bytes()
+
+    assert index_report(emlio, *patterns, "--dali-idx")["dali_written"] == 0
+    found[1].write_bytes(found[0].read_bytes()[:-1])
+    done = emlio("index", *patterns, "--dali-idx", "--json", "-")
+    assert json.loads(done.stdout)["dali_written"] == 1
+    assert str(found[1]) in done.stderr
+    elsewhere = tmp_path / "idx"
+    assert index_report(emlio, *patterns, "--dali-idx-dir", elsewhere)["dali_written"] == SHARDS + 1
+    assert len(list(elsewhere.rglob("*.idx"))) == SHARDS + 1
+    assert "/proc/nope" in emlio("index", shards, "--dali-idx-dir", "/proc/nope", code=1).stderr
+
+
+def tfrecord2idx() -> Path | None:
+    """DALI's own program, where DALI is installed."""
+    spec = importlib.util.find_spec("nvidia")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    programs = [Path(place).parents[3] / "bin" / "tfrecord2idx" for place in places]
+    return next((program for program in programs if program.exists()), None)
+
+
+def make_image(folder: Path) -> Path:
+    (folder / "cat").mkdir(parents=True)
+    (folder / "cat" / "1.jpg").write_bytes(bytes.fromhex("ffd8ffe000104a4649460001") + bytes(5000))
+    return folder
+
+
+def as_dali_does(shard: Path) -> str:
+    data, lines, offset = shard.read_bytes(), [], 0
+    while offset < len(data):
+        size = int.from_bytes(data[offset : offset + 8], "little") + 16
+        lines.append(f"{offset} {size}\n")
+        offset += size
+    return "".join(lines)

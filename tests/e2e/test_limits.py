@@ -25,7 +25,7 @@ COMMANDS: dict[str, list[object]] = {
 NUMBERS = ["0", "100000", "2147483648", "1000000000000", "9223372036854775808", "1e18"]
 
 
-def without(args: list[object], option: str) -> list[object]:
+def without(args: list[str], option: str) -> list[str]:
     """The arguments without an option and its value."""
     if option not in args:
         return args
@@ -79,8 +79,8 @@ def test_thread_counts_beyond_any_machine_are_wrong_command_lines(
 def test_a_largest_record_that_cannot_be_is_refused_by_every_command_alike(
     emlio: Emlio, command: str, size: str
 ) -> None:
-    extra = {"serve": ["t=x"], "pull": ["x", "--batch-size", 1]}.get(command, ["x"])
-    done = emlio(command, *extra, "--max-record-mb", size, code=2)
+    extra = {"serve": ["t=x"], "pull": ["x", "--batch-size", "1"]}
+    done = emlio(command, *extra.get(command, ["x"]), "--max-record-mb", size, code=2)
     assert "--max-record-mb" in done.stderr
     assert "above 0 and below 4096" in done.stderr or "Could not convert" in done.stderr
 
@@ -89,10 +89,11 @@ def test_a_largest_record_that_cannot_be_is_refused_by_every_command_alike(
 def test_records_over_the_limit_are_refused_by_every_command_alike(
     emlio: Emlio, shards: Path, command: str
 ) -> None:
-    extra = {
+    args = {
         "serve": [f"t={shards}", "--check"],
-        "pull": [shards, "--batch-size", 1],
-    }.get(command, [shards])
+        "pull": [str(shards), "--batch-size", "1"],
+    }
+    extra = args.get(command, [str(shards)])
     emlio(command, *extra, "--max-record-mb", RECORD_BYTES / 2**20)
     done = emlio(command, *extra, "--max-record-mb", (RECORD_BYTES - 1) / 2**20, code=1)
     assert str(RECORD_BYTES - 1) in done.stderr + done.stdout

@@ -2,16 +2,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/file.h"
 #include "emlio/base/hash128.h"
+#include "emlio/dataset/dali_index.h"
 #include "emlio/dataset/dataset.h"
 
 namespace emlio::tool {
+namespace {
+
+// How many indexes for DALI had to be written.
+Result<uint64_t> EnsureDaliIndexes(const IndexCommand& command, const dataset::Dataset& data) {
+  uint64_t written = 0;
+  const auto& shards = data.manifest().shards();
+  for (uint32_t i = 0; i < shards.size(); ++i) {
+    std::string path = data.path(i);
+    if (!command.dali_idx) {
+      const std::filesystem::path inside =
+          std::filesystem::path(command.dali_directory) / shards[i].name;
+      EMLIO_RETURN_IF_ERROR(MakeDirectories(inside.parent_path().string()));
+      path = inside.string();
+    }
+    EMLIO_ASSIGN_OR_RETURN(const bool is_new, dataset::EnsureDaliIndex(data, i, path + ".idx"));
+    if (is_new) ++written;
+  }
+  return written;
+}
+
+}  // namespace
 
 int RunIndex(const IndexCommand& command) {
   const Report report(command.json);
@@ -38,8 +64,13 @@ int RunIndex(const IndexCommand& command) {
     };
     return dataset::Dataset::Open(options);
   }();
+  Result<uint64_t> dali_written = uint64_t{0};
+  if (opened.ok() && (command.dali_idx || !command.dali_directory.empty())) {
+    dali_written = EnsureDaliIndexes(command, **opened);
+  }
   const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
   if (!opened.ok()) return report.Finish(opened.status(), {{"seconds", seconds}});
+  if (!dali_written.ok()) return report.Finish(dali_written.status(), {{"seconds", seconds}});
 
   const dataset::Manifest& manifest = (*opened)->manifest();
   if (report.for_people()) {
@@ -48,6 +79,9 @@ int RunIndex(const IndexCommand& command) {
                FormatCount(manifest.records(), "record"),
                FormatBytes(static_cast<double>(manifest.payload_bytes())),
                FormatCount(built, "index"), seconds, ToHex(manifest.digest()));
+  }
+  if (report.for_people() && *dali_written > 0) {
+    fmt::print("{} for DALI written\n", FormatCount(*dali_written, "index"));
   }
   auto shards = nlohmann::ordered_json::array();
   for (const dataset::ShardInfo& shard : manifest.shards()) {
@@ -62,6 +96,7 @@ int RunIndex(const IndexCommand& command) {
                                     {"payload_bytes", manifest.payload_bytes()},
                                     {"max_record_bytes", manifest.max_record_bytes()},
                                     {"built", built},
+                                    {"dali_written", *dali_written},
                                     {"digest", ToHex(manifest.digest())},
                                     {"seconds", seconds},
                                     {"shard_list", std::move(shards)}});

@@ -45,6 +45,8 @@ struct IndexCommand {
   std::string index_directory;
   bool index_beside = false;
   bool rebuild = false;
+  bool dali_idx = false;       // <shard>.idx beside every shard
+  std::string dali_directory;  // or here
   uint64_t max_record_bytes = 0;
   int jobs = 0;
   std::string json;

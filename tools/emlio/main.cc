@@ -315,6 +315,11 @@ CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
       app.add_subcommand("index", "Check the indexes of shards, and build those that are not good");
   sub->add_option("patterns", command.patterns, kPatternHelp)->type_name("PATTERN")->required();
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--beside");
+  auto* dali = sub->add_flag("--dali-idx", command.dali_idx,
+                             "Write the indexes that DALI's TFRecord reader wants too: SHARD.idx");
+  sub->add_option("--dali-idx-dir", command.dali_directory, "Put those here, not beside the shards")
+      ->type_name("DIR")
+      ->excludes(dali);
   sub->add_flag("--rebuild", command.rebuild, "Build all of them, the good ones too");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
 // Any text as the state of a conversion: what is read can be written and read again.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -12,6 +12,7 @@
 
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
+#include "emlio/dataset/dali_index.h"
 #include "emlio/tfrecord/index.h"
 #include "emlio/tfrecord/test_util.h"
 
@@ -446,6 +447,24 @@ TEST_F(DatasetTest, AShardCutInsideTheLastPageIsFoundByTheChecksum) {
   EXPECT_EQ(Read(**dataset, 0, 25).status().code(), Code::kShardChanged) << "no header";
 }
 
+TEST_F(DatasetTest, AShardRewrittenInPlaceIsNotTheOneThatWasOpened) {
+  WriteShards(2, 10);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_TRUE((*dataset)->CheckUnchanged(0).ok());
+  const std::string other = ReadBytes(ShardPath(1));
+  std::fstream(ShardPath(0), std::ios::in | std::ios::out | std::ios::binary) << other << "more";
+  const Status changed = (*dataset)->CheckUnchanged(0);
+  EXPECT_EQ(changed.code(), Code::kShardChanged);
+  EXPECT_THAT(changed.message(), HasSubstr(ShardPath(0)));
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+  // A new file under the name is another matter.
+  std::filesystem::remove(ShardPath(1));
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+  WriteBytes(ShardPath(1), "new");
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+}
+
 TEST_F(DatasetTest, OverwrittenHeadersAreFoundWhenGathering) {
   WriteShards(1, 10);
   const auto dataset = Open();
@@ -647,6 +666,41 @@ TEST_F(DatasetTest, EnsuringIndexesThatCannotBeWrittenIsAnError) {
       EXPECT_THAT(dataset.status().message(), HasSubstr(directory));
     }
   }
+}
+
+TEST_F(DatasetTest, DaliIndexesAreWrittenWhereTheyAreNotRightAlready) {
+  WriteBytes(ShardPath(0), Shard({"hello", "", std::string(100, 'x')}));
+  WriteBytes(ShardPath(1), "");
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  const std::string path = dir_ / "s-0.idx";
+  const std::string good = "0 21\n21 16\n37 116\n";
+  EXPECT_TRUE(*EnsureDaliIndex(**dataset, 0, path));
+  EXPECT_EQ(ReadBytes(path), good);
+  EXPECT_FALSE(*EnsureDaliIndex(**dataset, 0, path));
+  for (const std::string& other :
+       {""s, "0 21\n21 16\n37 117\n"s, good.substr(0, 11), good + "153 16\n", "0 21\r\n"s}) {
+    WriteBytes(path, other);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(*EnsureDaliIndex(**dataset, 0, path));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(path));
+    EXPECT_EQ(ReadBytes(path), good);
+  }
+  EXPECT_TRUE(*EnsureDaliIndex(**dataset, 1, dir_ / "s-1.idx"));
+  EXPECT_EQ(ReadBytes(dir_ / "s-1.idx"), "");
+  EXPECT_THAT(EnsureDaliIndex(**dataset, 0, "/proc/nope/a.idx").status().message(),
+              HasSubstr("/proc/nope"));
+}
+
+TEST_F(DatasetTest, LongDaliIndexesComeInPieces) {
+  WriteShards(1, 50'000, 1);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  std::string expected;
+  for (int i = 0; i < 50'000; ++i) expected += std::to_string(17 * i) + " 17\n";
+  EXPECT_TRUE(*EnsureDaliIndex(**dataset, 0, dir_ / "idx"));
+  EXPECT_EQ(ReadBytes(dir_ / "idx"), expected);
+  EXPECT_FALSE(*EnsureDaliIndex(**dataset, 0, dir_ / "idx"));
 }
 
 TEST_F(DatasetTest, ManyShardsNeedNoDescriptorEach) {

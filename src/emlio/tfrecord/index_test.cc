@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "emlio/tfrecord/test_util.h"
+#include "emlio/tfrecord/writer.h"
 
 namespace emlio::tfrecord {
 namespace {
@@ -105,6 +106,18 @@ TEST(ShardIndex, FingerprintDependsOnContentsAndOrderOnly) {
   EXPECT_NE(fingerprint({"a", "b"}), fingerprint({"a"}));
   EXPECT_EQ(fingerprint({}), ShardIndex(FileIdentity{}).fingerprint());
   EXPECT_EQ(ToHex(fingerprint({})), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(ShardIndex, FingerprintIsTheOneThatTheWriterHasComputed) {
+  const TempDir dir;
+  auto writer = ShardWriter::Create(dir / "a");
+  ASSERT_TRUE(writer.ok());
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE((*writer)->Append(AsBytes(std::string(i % 50, 'a' + i % 26))).ok());
+  }
+  ASSERT_TRUE((*writer)->Commit().ok());
+  const auto file = OpenForReading(dir / "a");
+  EXPECT_EQ(ShardIndex::Build(**file, {})->fingerprint(), (*writer)->fingerprint());
 }
 
 TEST(ShardIndex, RefusesWhatTheReaderRefuses) {
