@@ -262,8 +262,8 @@ class Emlio:
         cpu_begin = cpu_seconds(self.server_pid)
         pulled = run_json(self.pull_command(name, batch_size, "--epochs", str(epochs)))
         server_cpu_s = cpu_seconds(self.server_pid) - cpu_begin
-        if pulled["skipped"] != 0:
-            raise BenchmarkError(f"emlio pull skipped {pulled['skipped']} records")
+        if pulled["bad_records"] != 0:
+            raise BenchmarkError(f"emlio pull left out {pulled['bad_records']} records")
         return Transfer(
             pulled["payload_bytes"],
             pulled["seconds"],

@@ -290,6 +290,16 @@ void BindBatch(nb::module_& m) {
             return ReadOnlyArray(self, (*nb::inst_ptr<Batch>(self)->batch)->indices());
           },
           "Each record's number in the data set.")
+      .def_prop_ro(
+          "bad_records",
+          [](const Batch& self) {
+            nb::list out;
+            for (const loader::Batch::BadRecord& bad : (*self.batch)->bad_records()) {
+              out.append(nb::make_tuple(bad.index, FileName(bad.reason.message())));
+            }
+            return out;
+          },
+          "Number and fault of each record that was left out.")
       .def("__len__", [](const Batch& self) { return (*self.batch)->records().size(); })
       .def("__getitem__", &BatchColumn, nb::arg("name"))
       .def(

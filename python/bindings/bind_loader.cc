@@ -90,6 +90,10 @@ class SharedLoader {
     return {cursor.epoch, cursor.step};
   }
 
+  void SetBadRecords(uint64_t bad_records) {
+    Locked([&](loader::Loader& loader) { loader.SetBadRecords(bad_records); });
+  }
+
   nb::dict Stats() {
     loader::LoaderStats stats;
     {
@@ -105,7 +109,12 @@ class SharedLoader {
     out["chunks"] = stats.chunks;
     out["duplicate_records"] = stats.duplicate_records;
     out["refilled_records"] = stats.refilled_records;
-    out["skipped_records"] = stats.skipped_records;
+    out["bad_records"] = stats.bad_records;
+    nb::dict bad_records_of_shard;
+    for (const auto& [shard, count] : stats.bad_records_of_shard) {
+      bad_records_of_shard[FileName(shard)] = count;
+    }
+    out["bad_records_of_shard"] = bad_records_of_shard;
     out["wait_s"] = Seconds(stats.wait_ns);
     out["elapsed_s"] = Seconds(stats.elapsed_ns);
     out["wait_share"] = stats.elapsed_ns > 0 ? static_cast<double>(stats.wait_ns) /
@@ -256,7 +265,8 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
                 const std::string& shuffle_window, const std::string& tail, uint64_t seed,
                 uint32_t rank, uint32_t world_size, const std::string& job, const std::string& name,
                 uint64_t epochs, uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
-                uint64_t max_record_bytes, int64_t timeout_ms, int workers) {
+                uint64_t max_record_bytes, uint64_t max_bad_records, int64_t timeout_ms,
+                int workers) {
   loader::LoaderOptions options;
   for (const nb::bytes& source : sources)
     options.sources.emplace_back(source.c_str(), source.size());
@@ -283,6 +293,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.streams = streams;
   options.prefetch_bytes = prefetch_bytes;
   options.max_record_bytes = max_record_bytes;
+  options.max_bad_records = max_bad_records;
   options.timeout_ms = timeout_ms;
   options.worker_threads = workers;
   Result<std::unique_ptr<loader::Loader>> opened = [&] {
@@ -302,8 +313,8 @@ void BindLoader(nb::module_& m) {
            nb::arg("shuffle_block"), nb::arg("shuffle_window"), nb::arg("tail"), nb::arg("seed"),
            nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
            nb::arg("epochs"), nb::arg("step_stride"), nb::arg("streams"), nb::arg("prefetch_bytes"),
-           nb::arg("max_record_bytes"), nb::arg("timeout_ms"), nb::arg("workers"),
-           "Opens every source. Blocks without the GIL.")
+           nb::arg("max_record_bytes"), nb::arg("max_bad_records"), nb::arg("timeout_ms"),
+           nb::arg("workers"), "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),
            "Makes (epoch, step) the next batch. Blocks without the GIL.")
       .def("next", &SharedLoader::Next,
@@ -311,6 +322,8 @@ void BindLoader(nb::module_& m) {
            "handled while it waits.")
       .def("close", &SharedLoader::Close, "Stops all threads, ends a wait; safe to call twice.")
       .def("cursor", &SharedLoader::Cursor, "(epoch, step) of the batch that comes next.")
+      .def("set_bad_records", &SharedLoader::SetBadRecords, nb::arg("bad_records"),
+           "What was left out before the state that is loaded.")
       .def("stats", &SharedLoader::Stats, "Counters since the loader was opened.")
       .def("locate", &SharedLoader::Locate, nb::arg("index"),
            "(shard name, record number in it) of a record number of the data set.")

@@ -73,6 +73,10 @@ class Loader:
         prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB.
         timeout_s: Limit for connecting, and for a wait in which nothing arrives.
         max_record_mb: A larger record is an error, in MiB.
+        max_bad_records: How many records may be bad where they are stored, over all passes and
+            resumed runs: they are left out of their batches (`Batch.bad_records`), which are that
+            much shorter, and counted in `stats()` and the state. One more is a CorruptError. 0: the
+            first one is.
         workers: Threads that check and parse; 0 for the number of processors, at most 4.
 
     Raises:
@@ -107,6 +111,7 @@ class Loader:
         prefetch_mb: float = 256,
         timeout_s: float = 60,
         max_record_mb: float = 256,
+        max_bad_records: int = 0,
         workers: int = 0,
     ) -> None:
         if (batch_size is None) == (global_batch_size is None):
@@ -132,6 +137,7 @@ class Loader:
             "prefetch_mb": _positive("prefetch_mb", prefetch_mb),
             "timeout_s": _positive("timeout_s", timeout_s),
             "max_record_mb": _positive("max_record_mb", max_record_mb),
+            "max_bad_records": _integer("max_bad_records", max_bad_records, 0, 2**63),
             "workers": _integer("workers", workers, 0, 1024),
         }
         self._reset((0, 0))
@@ -181,6 +187,7 @@ class Loader:
                 streams=options["streams"],
                 prefetch_bytes=int(options["prefetch_mb"] * _MIB),
                 max_record_bytes=int(options["max_record_mb"] * _MIB),
+                max_bad_records=options["max_bad_records"],
                 timeout_ms=math.ceil(options["timeout_s"] * 1000),
                 workers=options["workers"],
             )
@@ -259,7 +266,13 @@ class Loader:
         """
         core = self._opened()
         epoch, step = self._position(core)
-        return {"version": _STATE_VERSION, "epoch": epoch, "step": step, **self._identity(core)}
+        return {
+            "version": _STATE_VERSION,
+            "epoch": epoch,
+            "step": step,
+            "bad_records": core.stats()["bad_records"],
+            **self._identity(core),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass start at the position of a `state_dict`; one being read ends.
@@ -284,6 +297,8 @@ class Loader:
             raise PlanMismatchError(_difference(state, identity))
         epoch = _integer("the state's epoch", state["epoch"], 0, 2**63)
         step = _integer("the state's step", state["step"], 0, core.steps_per_epoch)
+        bad_records = _integer("the state's bad_records", state.get("bad_records", 0), 0, 2**63)
+        core.set_bad_records(bad_records)
         self._start = (epoch + 1, 0) if step == core.steps_per_epoch else (epoch, step)
         self._end_pass()
 

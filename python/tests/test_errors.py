@@ -73,6 +73,31 @@ def damaged(tmp_path: Path, hundred: Path) -> Path:
     return tmp_path
 
 
+def test_bad_records_within_the_budget_are_left_out(damaged: Path) -> None:
+    features = shards.FEATURES
+    with Loader(damaged, batch_size=8, features=features, max_bad_records=1) as loader:
+        batches = list(loader)
+        assert len(batches) == len(loader) == 13
+        ids = [int(i) for batch in batches for i in batch["id"]]
+        assert ids == [i for i in range(100) if i != 15]
+        assert [int(i) for batch in batches for i in batch.indices] == ids
+        [(index, fault)] = [bad for batch in batches for bad in batch.bad_records]
+        assert index == 15
+        assert re.search(r"s-0\.tfrecord.*record 15.*payload checksum", fault)
+        assert len(batches[1]) == 7
+        stats = loader.stats()
+        assert stats["bad_records"] == 1
+        assert stats["bad_records_of_shard"] == {"s-0.tfrecord": 1}
+        state = loader.state_dict()
+        assert state["bad_records"] == 1
+
+    # The budget goes on with the state.
+    with Loader(damaged, batch_size=8, features=features, max_bad_records=1) as resumed:
+        resumed.load_state_dict(state)
+        with pytest.raises(emlio.CorruptError, match="more than 1 bad record"):
+            list(resumed)
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_corrupt_payload_names_its_place(
     damaged: Path, serve: Callable[[Path], Daemon], remote: bool

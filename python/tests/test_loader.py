@@ -441,7 +441,8 @@ def test_stats_count_what_was_handed_out(load: Load) -> None:
     assert stats["batches"] == 13
     assert stats["records"] == 100
     assert stats["payload_bytes"] == payload_bytes
-    assert stats["skipped_records"] == 0
+    assert stats["bad_records"] == 0
+    assert stats["bad_records_of_shard"] == {}
     assert 0 < stats["wait_share"] <= 1
     assert 0 < stats["time_to_first_batch_s"] < 60
     assert 0 < stats["wait_s"] <= stats["elapsed_s"]

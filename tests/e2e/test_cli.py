@@ -317,7 +317,7 @@ def test_pull_over_tcp_gets_every_record_once(
     assert report["batches"] == 3 * 10
     assert report["payload_bytes"] == 3 * RECORDS * RECORD_BYTES
     assert report["check_once"] == once(passes=3)
-    assert report["skipped"] == report["duplicates"] == report["refilled"] == 0
+    assert report["bad_records"] == report["duplicates"] == report["refilled"] == 0
     assert report["seed"] == 5
     assert report["steps_per_epoch"] == 10
     assert re.fullmatch("[0-9a-f]{32}", report["plan_hash"])

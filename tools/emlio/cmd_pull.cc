@@ -194,7 +194,13 @@ Status Pull::RunPass(loader::Cursor* at) {
     payload_bytes_ += batch->payload_bytes();
     bar_.Update(
         {.items_done = records_, .items_total = records_due_, .bytes_done = payload_bytes_});
-    if (command_.check_once) check_.Add(batch->indices().first(batch->valid_records()));
+    if (command_.check_once) {
+      check_.Add(batch->indices().first(batch->valid_records()));
+      // Due, known and allowed to be missing.
+      for (const loader::Batch::BadRecord& bad : batch->bad_records()) {
+        if (bad.is_valid) check_.Add({&bad.index, 1});
+      }
+    }
     EMLIO_RETURN_IF_ERROR(dump_.Write(*batch));
     // Next looks at the flag only while it waits.
     if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal");
@@ -228,6 +234,10 @@ nlohmann::ordered_json Pull::ToJson() const {
                       {"records_per_s", Ratio(static_cast<double>(pass.records), pass.seconds)},
                       {"payload_mb_per_s", Ratio(bytes / kMb, pass.seconds)}});
   }
+  auto bad_records_of_shard = nlohmann::ordered_json::object();
+  for (const auto& [shard, count] : stats.bad_records_of_shard) {
+    bad_records_of_shard[shard] = count;
+  }
   const auto bytes = static_cast<double>(payload_bytes_);
   nlohmann::ordered_json json = {
       {"version", EMLIO_VERSION},
@@ -246,7 +256,8 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"max_rss_mb", MaxRssMib()},
       {"max_ready_mb", static_cast<double>(stats.max_ready_bytes) / (1 << 20)},
       {"chunks", stats.chunks},
-      {"skipped", stats.skipped_records},
+      {"bad_records", stats.bad_records},
+      {"bad_records_of_shard", std::move(bad_records_of_shard)},
       {"duplicates", stats.duplicate_records},
       {"refilled", stats.refilled_records},
       {"sources", options.sources},
@@ -288,7 +299,7 @@ void Pull::Print() const {
   fmt::print("  {:<22}{:.3f}\n", "CPU s/GB", Ratio(cpu_s_, bytes / kGb));
   fmt::print("  {:<22}{:.3f}\n", "wait share", Ratio(Seconds(stats.wait_ns), seconds_));
   fmt::print("  {:<22}{:.3f}\n", "first batch after s", Seconds(stats.time_to_first_batch_ns));
-  fmt::print("  {:<22}{}\n", "skipped", stats.skipped_records);
+  fmt::print("  {:<22}{}\n", "bad records", stats.bad_records);
   if (options.tail == plan::Tail::kPad) fmt::print("  {:<22}{}\n", "padded", padded_);
   if (options.shuffle == plan::Shuffle::kBlock) {
     const plan::PlanSpec::Source& source = loader_.plan().spec().sources[0];

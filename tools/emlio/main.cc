@@ -285,6 +285,8 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
   AddSeconds(sub, "--timeout-s", &options.timeout_ms,
              "For connecting, and for waiting without any progress");
   AddMaxRecord(sub, &options.max_record_bytes, "Refuse a larger record");
+  AddCount(sub, "--max-bad-records", &options.max_bad_records,
+           "Leave out so many records that are bad where they are stored; one more is an error");
   AddCount(sub, "--workers", &options.worker_threads,
            "Threads that check and parse; 0: the number of processors, at most 4", kThreadCount)
       ->capture_default_str();

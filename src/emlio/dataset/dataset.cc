@@ -141,6 +141,9 @@ class Opener {
     return options_.index_beside ? IndexPathBeside(shard_path) : CachedIndexPath(shard_path);
   }
 
+  // Tables of up to 8 MiB, which takes about a millisecond each.
+  static constexpr uint64_t kMaxCheckedRecords = uint64_t{1} << 20;
+
   // An index may have been left in either place, whatever the options say about new ones.
   std::optional<ShardIndex> LoadIndex(const std::string& shard_path, const FileIdentity& identity,
                                       std::string* stale) const {
@@ -159,7 +162,8 @@ class Opener {
       if (path.empty()) continue;
       auto index = ShardIndex::Load(path, identity);
       Status status = index.status();
-      if (status.ok() && options_.index_policy == IndexPolicy::kEnsure) {
+      if (status.ok() && (options_.index_policy == IndexPolicy::kEnsure ||
+                          index->records() <= kMaxCheckedRecords)) {
         status = index->CheckTable();
       }
       // One that has a record over the limit is looked at anew: building names the record.
@@ -343,12 +347,8 @@ class LocalDataset : public Dataset {
     for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
       const size_t count = std::min(kGatheredTogether, items.size() - at);
       Suspect suspect;
-      Status status = GatherSome(items.subspan(at, count), &suspect);
-      while (!status.ok() && suspect.index != nullptr) {
-        EMLIO_RETURN_IF_ERROR(Mend(std::exchange(suspect, {}), status));
-        status = GatherSome(items.subspan(at, count), &suspect);
-      }
-      EMLIO_RETURN_IF_ERROR(status);
+      const Status status = GatherSome(items.subspan(at, count), &suspect);
+      if (!status.ok()) return suspect.index == nullptr ? status : Mend(suspect, status);
     }
     return OkStatus();
   }
@@ -365,7 +365,6 @@ class LocalDataset : public Dataset {
     GatherItem item;
     item.shard = shard;
     item.record = record;
-    EMLIO_RETURN_IF_ERROR(Gather({&item, 1}));  // nothing of it: mends the index, where needed
     const RecordLocation location = Locate(shard, record);
     std::vector<uint8_t> payload(location.payload_bytes);
     item.size = payload.size();
@@ -449,16 +448,12 @@ class LocalDataset : public Dataset {
                         "be; delete it and start again",
                         indexes[i]->path(), shard.path, item.record));
       }
-      uint64_t size = item.size;
-      if (size > entry->payload_bytes || item.begin > entry->payload_bytes - size) {
-        if (indexes[i] == &shard.index) {
-          return InvalidArgument(
-              fmt::format("{}: {} bytes from {} are not inside the {} bytes of the record",
-                          tfrecord::Place(shard.path, item.record, entry->offset), size, item.begin,
-                          entry->payload_bytes));
-        }
-        // Planned with the index before this one.
-        std::fill_n(item.to, std::exchange(size, 0), uint8_t{0});
+      if (item.size > entry->payload_bytes || item.begin > entry->payload_bytes - item.size) {
+        if (indexes[i] != &shard.index) return IndexMended(item.shard);  // planned with the old one
+        return InvalidArgument(
+            fmt::format("{}: {} bytes from {} are not inside the {} bytes of the record",
+                        tfrecord::Place(shard.path, item.record, entry->offset), item.size,
+                        item.begin, entry->payload_bytes));
       }
       entries[i] = *entry;
       // Inside the file: an index entry lies inside the shard as it was when it was opened.
@@ -466,7 +461,7 @@ class LocalDataset : public Dataset {
       shard.data.Prefetch(payload, entry->payload_bytes + tfrecord::kFooterBytes);
       pieces[3 * i] = {&shard.data, entry->offset, framings[i].header.data(),
                        tfrecord::kHeaderBytes};
-      pieces[3 * i + 1] = {&shard.data, size == 0 ? payload : payload + item.begin, item.to, size};
+      pieces[3 * i + 1] = {&shard.data, payload + item.begin, item.to, item.size};
       pieces[3 * i + 2] = {&shard.data, payload + entry->payload_bytes, framings[i].footer.data(),
                            tfrecord::kFooterBytes};
     }
@@ -490,12 +485,12 @@ class LocalDataset : public Dataset {
     return OkStatus();
   }
 
-  // Replaces a suspected index by one that is built anew; ok when that was done, by us or by
-  // another thread. `reason` is what the suspicion rests on, and what is returned when it was
-  // wrong.
+  // Replaces a suspected index by one that is built anew, unless another thread has. Always an
+  // error: what was planned with the damaged one cannot be used. `reason` is what the suspicion
+  // rests on, and what is returned when it was wrong.
   Status Mend(const Suspect& suspect, const Status& reason) const EMLIO_EXCLUDES(mend_mu_) {
     MutexLock lock(mend_mu_);
-    if (indexes_[suspect.shard] != suspect.index) return OkStatus();
+    if (indexes_[suspect.shard] != suspect.index) return IndexMended(suspect.shard);
     const std::string& index_path = suspect.index->path();
     // Nothing damages one in memory, and one that was mended is not to blame.
     if (index_path.empty() || !suspected_.insert(suspect.shard).second) return reason;
@@ -526,7 +521,14 @@ class LocalDataset : public Dataset {
     const bool saved = loaded.ok() && loaded->CheckTable().ok();
     mended_.push_back(saved ? *std::move(loaded) : *std::move(built));
     indexes_[suspect.shard] = &mended_.back();
-    return OkStatus();
+    return IndexMended(suspect.shard);
+  }
+
+  Status IndexMended(uint32_t shard) const {
+    return ShardChanged(
+        fmt::format("the index of shard {} was damaged while it was in use and has been built "
+                    "again: begin the pass again",
+                    shards_[shard].path));
   }
 
   Status Changed(const GatherItem& item, const ShardIndex::Entry& entry,

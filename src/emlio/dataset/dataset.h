@@ -27,9 +27,9 @@ using ProgressCallback = std::function<void(const Progress&)>;
 
 // What is done with indexes that were saved earlier.
 enum class IndexPolicy {
-  // The usual: one that fits is used, wherever it lies; the cost does not depend on the number of
-  // records. Damage that only the table shows is found, and mended, when it is met. An index that
-  // cannot be written (read-only mount) is kept in memory, with a warning.
+  // The usual: one that fits is used, wherever it lies. Tables of up to a million records are
+  // checked; damage that only a larger one shows is found, and mended, when it is met. An index
+  // that cannot be written (read-only mount) is kept in memory, with a warning.
   kUse,
   // Who asks for this wants good indexes in the place that the options name: tables are checked
   // whole, those elsewhere do not count, and one that cannot be written is an error.
@@ -116,9 +116,8 @@ class Dataset {
   // record and offset, when it has not or when the file became shorter. Does not check payload
   // checksums: the receiver does. Before a shard is found to have changed its index is suspected:
   // unless the file's size, time or inode are other ones, the index is built again, once, which
-  // takes long, and replaces the damaged one; a piece that was planned with the damaged one and is
-  // not inside the record comes out as zeros, which the receiver's checksum will not accept.
-  // kCorrupt, naming the index, when it cannot be built again.
+  // takes long, and replaces the damaged one; that is kShardChanged too, for what was planned with
+  // the damaged one cannot be gathered. kCorrupt, naming the index, when it cannot be built again.
   virtual Status Gather(std::span<GatherItem> items) const = 0;
   // Whether memory is too small to keep what was read, so that records which are not wanted again
   // soon should be let go. Never with kMmap.

@@ -2,9 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/loader/batch.h"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 
 namespace emlio::loader {
+
+AssembledBatchView::AssembledBatchView(session::AssembledBatch assembled,
+                                       std::shared_ptr<const plan::Plan> plan,
+                                       plan::StepShare share)
+    : assembled_(std::move(assembled)),
+      plan_(std::move(plan)),
+      share_(share),
+      valid_records_(share.slots - share.padded) {
+  // From behind, so that the slots before keep their places.
+  auto& skipped = assembled_.skipped;
+  std::sort(skipped.begin(), skipped.end(),
+            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  const size_t valid_slots = valid_records_;
+  for (auto bad = skipped.rbegin(); bad != skipped.rend(); ++bad) {
+    assembled_.records.erase(assembled_.records.begin() + bad->slot);
+    if (bad->slot < valid_slots) --valid_records_;
+  }
+  for (const session::SkippedSlot& bad : skipped) {
+    bad_records_.push_back({plan_->RecordAt(assembled_.epoch, share_.first_position + bad.slot),
+                            bad.slot < valid_slots, bad.reason});
+  }
+}
 
 Status AssembledBatchView::Parse(std::span<const example::FeatureSpec> features,
                                  const dataset::Manifest& manifest) {
@@ -12,15 +36,23 @@ Status AssembledBatchView::Parse(std::span<const example::FeatureSpec> features,
   size_t bad_record = 0;
   const Status status = example::ParseColumns(features, assembled_.records, &columns_, &bad_record);
   if (status.ok()) return status;
+  size_t slot = bad_record;
+  for (const session::SkippedSlot& skipped : assembled_.skipped) slot += skipped.slot <= slot;
   const plan::PlannedRecord place =
-      plan_->Locate(plan_->RecordAt(assembled_.epoch, share_.first_position + bad_record));
+      plan_->Locate(plan_->RecordAt(assembled_.epoch, share_.first_position + slot));
   return status.WithContext(fmt::format("shard {}, record {} (epoch {}, step {}, slot {})",
                                         manifest.shards()[place.shard].name, place.record,
-                                        assembled_.epoch, assembled_.step, bad_record));
+                                        assembled_.epoch, assembled_.step, slot));
 }
 
 std::span<const uint64_t> AssembledBatchView::indices() const {
-  std::call_once(indices_once_, [this] { plan_->Numbers(assembled_.epoch, share_, &indices_); });
+  std::call_once(indices_once_, [this] {
+    plan_->Numbers(assembled_.epoch, share_, &indices_);
+    const auto& skipped = assembled_.skipped;
+    for (auto bad = skipped.rbegin(); bad != skipped.rend(); ++bad) {
+      indices_.erase(indices_.begin() + bad->slot);
+    }
+  });
   return indices_;
 }
 

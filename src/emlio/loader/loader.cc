@@ -183,6 +183,11 @@ class Loader::Impl : public SourceClient::Owner {
     return {receiver_->epoch(), receiver_->step()};
   }
 
+  void SetBadRecords(uint64_t bad_records) EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    stats_.bad_records = bad_records;
+  }
+
   LoaderStats stats() const EMLIO_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     LoaderStats stats = stats_;
@@ -190,7 +195,6 @@ class Loader::Impl : public SourceClient::Owner {
     stats.chunks = received.chunks;
     stats.duplicate_records = received.duplicate_records;
     stats.refilled_records = received.refilled_records;
-    stats.skipped_records = received.skipped_records;
     stats.max_ready_bytes = received.max_waiting_bytes;
     stats.ready_bytes_now = received.waiting_bytes;
     stats.ready_batches_now = ready_.size();
@@ -216,7 +220,11 @@ class Loader::Impl : public SourceClient::Owner {
           pass_error_ = found->second.status();
           return pass_error_;
         }
-        std::shared_ptr<const Batch> batch = *std::move(found->second);
+        std::shared_ptr<const Batch> batch = *found->second;
+        if (Status status = CountBad(*batch); !status.ok()) {
+          pass_error_ = std::move(status);
+          return pass_error_;
+        }
         ready_.erase(found);
         HandOut(*batch);
         return batch;
@@ -237,6 +245,25 @@ class Loader::Impl : public SourceClient::Owner {
         return Cancelled("interrupted while waiting for a batch");
       }
     }
+  }
+
+  // Records that are bad where they are stored, within what the user allows.
+  Status CountBad(const Batch& batch) EMLIO_REQUIRES(mu_) {
+    if (batch.bad_records().empty()) return OkStatus();
+    constexpr uint64_t kMaxWarnings = 20;
+    if (stats_.bad_records + batch.bad_records().size() > options_.max_bad_records) {
+      return batch.bad_records().back().reason.WithContext(
+          fmt::format("epoch {} step {}: more than {} bad records (max_bad_records), the last one",
+                      batch.epoch(), batch.step(), options_.max_bad_records));
+    }
+    for (const Batch::BadRecord& bad : batch.bad_records()) {
+      if (++stats_.bad_records <= kMaxWarnings) {
+        LogWarning("epoch {} step {}: left out {}: {}", batch.epoch(), batch.step(),
+                   CodeName(bad.reason.code()), bad.reason.message());
+      }
+      ++stats_.bad_records_of_shard[manifest_->shards()[plan_->Locate(bad.index).shard].name];
+    }
+    return OkStatus();
   }
 
   Status Connect(const SourceList& list) {
@@ -492,7 +519,7 @@ class Loader::Impl : public SourceClient::Owner {
     const std::pair<uint64_t, uint64_t> key{assembled.epoch, assembled.step};
     Status status;
     // Strict: a record that is bad where it is stored is an error, at its place in the order.
-    if (!assembled.skipped.empty()) {
+    if (!assembled.skipped.empty() && options_.max_bad_records == 0) {
       status = assembled.skipped.front().reason.WithContext(fmt::format(
           "epoch {} step {} slot {}", key.first, key.second, assembled.skipped.front().slot));
     }
@@ -639,6 +666,7 @@ Status Loader::StartPass(Cursor at, InterruptCheck interrupt_check) {
 Result<std::shared_ptr<const Batch>> Loader::Next(InterruptCheck interrupt_check) {
   return impl_->Next(interrupt_check);
 }
+void Loader::SetBadRecords(uint64_t bad_records) { impl_->SetBadRecords(bad_records); }
 Cursor Loader::cursor() const { return impl_->cursor(); }
 LoaderStats Loader::stats() const { return impl_->stats(); }
 

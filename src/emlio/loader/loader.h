@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,9 @@ struct LoaderOptions {
   uint32_t streams = 4;                           // data connections to each daemon
   uint64_t prefetch_bytes = uint64_t{256} << 20;  // received or on the way, not handed out
   uint64_t max_record_bytes = uint64_t{256} << 20;
+  // Records that may be bad where they are stored, over all passes: they are left out of their
+  // batches, which are that much shorter, and counted; one more is an error. 0: the first one is.
+  uint64_t max_bad_records = 0;
   int64_t timeout_ms = 60'000;       // connecting, and waiting for a batch without any progress
   int64_t peer_silence_ms = 10'000;  // no byte and no pong from a daemon for so long: lost
   // Verifying and parsing; 0: the number of processors, at most 4. At most kMaxThreads.
@@ -81,6 +85,14 @@ class Batch {
   virtual std::span<const std::span<const uint8_t>> records() const = 0;
   // For every record its number in manifest order, 0 to Loader::records()-1.
   virtual std::span<const uint64_t> indices() const = 0;
+  // The records that the plan has in this batch, but that are bad where they are stored
+  // (LoaderOptions::max_bad_records): in none of the other members.
+  struct BadRecord {
+    uint64_t index = 0;     // number in manifest order
+    bool is_valid = false;  // not padding
+    Status reason;          // names shard, record and offset
+  };
+  virtual std::span<const BadRecord> bad_records() const = 0;
   virtual uint64_t payload_bytes() const = 0;
   // One per requested feature, in the order of the options.
   virtual std::span<const example::Column> columns() const = 0;
@@ -95,8 +107,9 @@ struct LoaderStats {
   uint64_t chunks = 0;             // received
   uint64_t duplicate_records = 0;  // dropped
   uint64_t refilled_records = 0;   // asked for again after a bad checksum
-  uint64_t skipped_records = 0;
-  int64_t wait_ns = 0;                 // summed time that Next() blocked
+  uint64_t bad_records = 0;        // left out of batches handed out; and what SetBadRecords said
+  std::map<std::string, uint64_t> bad_records_of_shard;  // of this loader's batches
+  int64_t wait_ns = 0;                                   // summed time that Next() blocked
   int64_t elapsed_ns = 0;              // from the first StartPass to the last batch handed out
   int64_t time_to_first_batch_ns = 0;  // from the call of Open to the first batch; 0 = none yet
   uint64_t ready_batches_now = 0;
@@ -135,6 +148,9 @@ class Loader {
   Result<std::shared_ptr<const Batch>> Next(InterruptCheck interrupt_check = nullptr);
   // Where the next Next() would be.
   Cursor cursor() const;
+  // What was left out before, by a loader whose work this one goes on with: counts against
+  // max_bad_records.
+  void SetBadRecords(uint64_t bad_records);
   LoaderStats stats() const;
 
  private:

@@ -529,6 +529,98 @@ TEST_F(LoaderTest, ABadPayloadIsAnErrorThatNamesItsPlace) {
   ASSERT_TRUE(loader->Next().ok());
 }
 
+// Flips a bit in the payload of a record; all before it in its shard have the same size.
+void FlipPayloadBit(const std::string& path, uint64_t record, uint64_t record_bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto offset = static_cast<std::streamoff>(record * (record_bytes + 16) + 12 + 20);
+  file.seekg(offset);
+  const char byte = static_cast<char>(file.get() ^ 4);
+  file.seekp(offset);
+  file.put(byte);
+}
+
+TEST_F(LoaderTest, BadRecordsWithinTheBudgetAreLeftOutAndCounted) {
+  const auto size_of = [](uint64_t) { return size_t{84}; };
+  WriteShards("data", 0, 4, 100, 0, size_of);
+  FlipPayloadBit(Path("data/s-001"), 7, 84);
+  FlipPayloadBit(Path("data/s-003"), 40, 84);
+  auto daemon = Serve("data");
+  for (const std::string& source : {daemon->endpoint() + "/train", Path("data/s-*")}) {
+    LoaderOptions options = Options({source}, 16);
+    options.max_bad_records = 2;
+    options.shuffle = plan::Shuffle::kFull;
+    auto loader = Open(options);
+    ASSERT_TRUE(loader->StartPass({0, 0}).ok());
+    std::set<uint64_t> ids;
+    std::vector<uint64_t> bad;
+    size_t batches = 0;
+    for (auto batch = loader->Next();; batch = loader->Next()) {
+      ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+      if (*batch == nullptr) break;
+      ++batches;
+      ASSERT_EQ((*batch)->records().size(), (*batch)->indices().size());
+      EXPECT_EQ((*batch)->records().size() + (*batch)->bad_records().size(), 16u);
+      EXPECT_EQ((*batch)->valid_records(), (*batch)->records().size());
+      for (size_t i = 0; i < (*batch)->records().size(); ++i) {
+        const uint64_t id = LoadLe<uint64_t>((*batch)->records()[i].data());
+        EXPECT_EQ(id, (*batch)->indices()[i]);
+        ids.insert(id);
+      }
+      for (const Batch::BadRecord& record : (*batch)->bad_records()) {
+        bad.push_back(record.index);
+        EXPECT_TRUE(record.is_valid);
+        EXPECT_THAT(record.reason.message(), HasSubstr("payload checksum"));
+      }
+    }
+    EXPECT_EQ(batches, 25u);
+    EXPECT_EQ(ids.size(), 398u);
+    EXPECT_THAT(bad, ::testing::UnorderedElementsAre(107, 340));
+    EXPECT_EQ(loader->stats().bad_records, 2u);
+    EXPECT_THAT(loader->stats().bad_records_of_shard,
+                ::testing::ElementsAre(std::pair<const std::string, uint64_t>("s-001", 1),
+                                       std::pair<const std::string, uint64_t>("s-003", 1)));
+    // The budget is for all passes.
+    ASSERT_TRUE(loader->StartPass({1, 0}).ok());
+    Status status;
+    while (status.ok()) status = loader->Next().status();
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("more than 2 bad records"), HasSubstr("s-00")));
+    EXPECT_EQ(loader->stats().bad_records, 2u);
+  }
+}
+
+TEST_F(LoaderTest, WhatWasLeftOutBeforeCountsAgainstTheBudget) {
+  const auto size_of = [](uint64_t) { return size_t{84}; };
+  WriteShards("data", 0, 1, 100, 0, size_of);
+  FlipPayloadBit(Path("data/s-000"), 50, 84);
+  LoaderOptions options = Options({Path("data/s-*")}, 10);
+  options.max_bad_records = 3;
+  auto loader = Open(options);
+  loader->SetBadRecords(3);
+  ASSERT_TRUE(loader->StartPass({0, 0}).ok());
+  for (int step = 0; step < 5; ++step) ASSERT_TRUE(loader->Next().ok());
+  EXPECT_EQ(loader->Next().status().code(), Code::kCorrupt);
+  loader->SetBadRecords(2);
+  ASSERT_TRUE(loader->StartPass({0, 5}).ok());
+  const auto batch = loader->Next();
+  ASSERT_TRUE(batch.ok()) << batch.status().ToString();
+  EXPECT_EQ((*batch)->records().size(), 9u);
+  EXPECT_EQ(loader->stats().bad_records, 3u);
+}
+
+TEST_F(LoaderTest, ABatchMayLoseAllOfItsRecords) {
+  const auto size_of = [](uint64_t) { return size_t{84}; };
+  WriteShards("data", 0, 1, 4, 0, size_of);
+  for (uint64_t record : {2, 3}) FlipPayloadBit(Path("data/s-000"), record, 84);
+  LoaderOptions options = Options({Path("data/s-*")}, 2);
+  options.max_bad_records = 10;
+  auto loader = Open(options);
+  ASSERT_TRUE(loader->StartPass({0, 0}).ok());
+  EXPECT_EQ((*loader->Next())->records().size(), 2u);
+  EXPECT_EQ((*loader->Next())->records().size(), 0u);
+  EXPECT_EQ(*loader->Next(), nullptr);
+}
+
 TEST_F(LoaderTest, AShardThatShrinksEndsItsReadersOnly) {
   const auto size_of = [](uint64_t) -> size_t { return 50'000; };
   WriteShards("d", 0, 4, 50, 0, size_of);
