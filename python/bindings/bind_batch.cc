@@ -16,6 +16,7 @@
 
 #include "emlio/example/columns.h"
 #include "emlio/example/feature_spec.h"
+#include "errors.h"
 
 namespace nb = nanobind;
 

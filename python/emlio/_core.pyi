@@ -111,8 +111,10 @@ class Batch:
         """
     @property
     def bad_records(self) -> list[tuple[int, str]]:
-        """The number in the data set, and the fault, of each record that the plan has in this batch
-        but that is bad where it is stored. See `max_bad_records` of the loader."""
+        """Number in the data set, and fault, of the records left out because they are bad.
+
+        See `max_bad_records` of the loader.
+        """
     def __len__(self) -> int: ...
     def __getitem__(self, name: str) -> Any: ...
     def __contains__(self, name: object) -> bool: ...

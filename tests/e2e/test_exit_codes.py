@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import socket
@@ -24,7 +25,7 @@ from command_line import (
     shard_path,
     wait_until,
 )
-from daemon_process import Serve
+from daemon_process import Daemon, Serve
 
 # --- 1: the data or the run are at fault
 
@@ -173,6 +174,10 @@ def signal_is_caught(pid: int, number: signal.Signals) -> bool:
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
+def is_draining(daemon: Daemon) -> bool:
+    return "stopping" in daemon.log.read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_sent_twice_at_once_count_once(
     emlio_bin: str, serve: Serve, shards: Path, tmp_path: Path, number: signal.Signals
@@ -192,7 +197,7 @@ def test_signals_sent_twice_at_once_count_once(
         with endless_pull(emlio_bin, tmp_path, f"{daemon.endpoint}/train") as pull:
             first = time.monotonic()
             daemon.process.send_signal(number)
-            wait_until(lambda log=daemon.log: "stopping" in log.read_text(), "draining")
+            wait_until(functools.partial(is_draining, daemon), "draining")
             daemon.process.send_signal(number)
             apart_s = time.monotonic() - first
             pull.send_signal(signal.SIGINT)
