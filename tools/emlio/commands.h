@@ -10,6 +10,7 @@
 #include "emlio/convert/synthetic.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/loader.h"
+#include "record_source.h"
 
 // The subcommands: their options as main.cc reads them from the command line, and one function
 // each, which returns the exit code. docs/cli.md describes them for users.
@@ -58,6 +59,15 @@ struct VerifyCommand {
   std::string json;
 };
 int RunVerify(const VerifyCommand& command);
+
+struct InspectCommand {
+  RecordSourceOptions source;
+  uint64_t records = 100;  // to look at, from the first on; 0: all
+  std::string record;      // "N" or "SHARD:N": this one alone; empty: the data set
+  bool schema = false;     // the features option alone
+  std::string json;
+};
+int RunInspect(const InspectCommand& command);
 
 struct ConvertImageFolderCommand {
   convert::ImageFolderOptions options;

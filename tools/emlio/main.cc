@@ -337,6 +337,39 @@ CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
   return sub;
 }
 
+// Where inspect and plan find the records.
+void AddRecordSource(CLI::App* sub, RecordSourceOptions& options) {
+  sub->add_option("sources", options.sources,
+                  "Local files, directories and glob patterns, or tcp://HOST:PORT/NAME of an emlio "
+                  "serve; any mixture")
+      ->type_name("SOURCE")
+      ->required();
+  sub->add_option("--index-dir", options.index_directory,
+                  "For local sources: where indexes are kept")
+      ->type_name("DIR");
+  AddMib(sub, "--max-record-mb", &options.max_record_bytes, "Refuse shards with a larger record");
+  AddSeconds(sub, "--timeout-s", &options.timeout_ms, "For daemons");
+}
+
+CLI::App* AddInspect(CLI::App& app, InspectCommand& command) {
+  CLI::App* sub =
+      app.add_subcommand("inspect", "Show what a data set holds: features, sizes, single records");
+  AddRecordSource(sub, command.source);
+  AddCount(sub, "--records", &command.records, "How many to look at, from the first on; 0: all")
+      ->capture_default_str();
+  auto* record = sub->add_option("--record", command.record,
+                                 "Show this record in full: its number in the data set, or "
+                                 "SHARD:N for number N of a shard")
+                     ->type_name("RECORD");
+  auto* schema = sub->add_flag("--schema", command.schema,
+                               "Print only what emlio.Loader(features=...) takes to read what "
+                               "was found, as JSON that is a Python dict, too")
+                     ->excludes(record);
+  AddJson(sub, &command.json);
+  schema->excludes("--json");
+  return sub;
+}
+
 void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
   sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
       ->capture_default_str();
@@ -422,12 +455,14 @@ int Main(int argc, char** argv) {
   PullCommand pull;
   IndexCommand index;
   VerifyCommand verify;
+  InspectCommand inspect;
   ConvertImageFolderCommand image_folder;
   ConvertSyntheticCommand synthetic;
   const CLI::App* const serve_sub = AddServe(app, serve);
   const CLI::App* const pull_sub = AddPull(app, pull);
   const CLI::App* const index_sub = AddIndex(app, index);
   const CLI::App* const verify_sub = AddVerify(app, verify);
+  const CLI::App* const inspect_sub = AddInspect(app, inspect);
   CLI::App* const convert = app.add_subcommand("convert", "Make TFRecord shards out of other data");
   convert->require_subcommand(0, 1);
   const CLI::App* const image_folder_sub = AddConvertImageFolder(convert, image_folder);
@@ -451,6 +486,7 @@ int Main(int argc, char** argv) {
   if (pull_sub->parsed()) return RunPull(pull);
   if (index_sub->parsed()) return RunIndex(index);
   if (verify_sub->parsed()) return RunVerify(verify);
+  if (inspect_sub->parsed()) return RunInspect(inspect);
   if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
   if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
   fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());

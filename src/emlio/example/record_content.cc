@@ -83,7 +83,7 @@ bool HasExampleFieldsOnly(std::span<const uint8_t> record) {
 
 std::string_view RecordContentName(RecordContent content) {
   static constexpr std::array<std::string_view, kRecordContents> kNames = {
-      "empty", "tf.train.Example", "tf.train.SequenceExample", "other"};
+      "empty", "tf.train.Example", "tf.train.SequenceExample", "raw"};
   return kNames[static_cast<size_t>(content)];
 }
 
@@ -91,7 +91,7 @@ RecordContent RecognizeRecord(std::span<const uint8_t> record) {
   if (record.empty()) return RecordContent::kEmpty;
   // The context of a SequenceExample, or of one without lists the whole, is an Example as well.
   const auto view = ExampleView::Parse(record);
-  if (!view.ok()) return RecordContent::kOther;
+  if (!view.ok()) return RecordContent::kRaw;
   const auto lists = ReadFeatureLists(record);
   if (lists.ok() && std::any_of(lists->begin(), lists->end(),
                                 [](const FeatureListView& list) { return !list.name.empty(); })) {
@@ -100,7 +100,7 @@ RecordContent RecognizeRecord(std::span<const uint8_t> record) {
   const auto& features = view->features();
   const bool has_list = std::any_of(features.begin(), features.end(),
                                     [](const FeatureView& f) { return f.kind().has_value(); });
-  return has_list || HasExampleFieldsOnly(record) ? RecordContent::kExample : RecordContent::kOther;
+  return has_list || HasExampleFieldsOnly(record) ? RecordContent::kExample : RecordContent::kRaw;
 }
 
 Result<std::vector<FeatureListView>> ReadFeatureLists(std::span<const uint8_t> record) {

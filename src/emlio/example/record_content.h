@@ -19,11 +19,11 @@ enum class RecordContent {
   kEmpty,            // no bytes: an Example without features, or nothing at all
   kExample,          // tf.train.Example
   kSequenceExample,  // tf.train.SequenceExample: read as an Example it has its context only
-  kOther,
+  kRaw,              // neither
 };
 inline constexpr int kRecordContents = 4;
 
-// "empty", "tf.train.Example", "tf.train.SequenceExample", "other".
+// "empty", "tf.train.Example", "tf.train.SequenceExample", "raw".
 std::string_view RecordContentName(RecordContent content);
 
 // A payload does not say what it is: this is the kind that it fits. Bytes that are neither kind of

@@ -39,20 +39,20 @@ TEST(RecordContentTest, OtherPayloadsAreNeither) {
   EXPECT_EQ(ContentOf(""), RecordContent::kEmpty);
   for (const auto& payload : {"hello, world"s, "\0\0\0\0\0\0\0\0"s, "\x0a\0\0\0\0\0\0\0"s, "\x0a"s,
                               "\xff\xd8\xff\xe0"s, "{\"a\": 1}"s, VarintField(3, 9)}) {
-    EXPECT_EQ(ContentOf(payload), RecordContent::kOther) << payload;
+    EXPECT_EQ(ContentOf(payload), RecordContent::kRaw) << payload;
   }
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {
     std::string payload(random() % 200 + 1, '\0');
     for (char& byte : payload) byte = static_cast<char>(random());
-    EXPECT_EQ(ContentOf(payload), RecordContent::kOther);
+    EXPECT_EQ(ContentOf(payload), RecordContent::kRaw);
   }
 }
 
 TEST(RecordContentTest, MessagesOfOtherProtocolsAreNeither) {
   // A name, an id and a nested message: valid protobuf, fields where an Example has its own.
   EXPECT_EQ(ContentOf(Field(1, Field(2, "x") + VarintField(3, 4)) + VarintField(2, 150)),
-            RecordContent::kOther);
+            RecordContent::kRaw);
 }
 
 TEST(FeatureListsTest, HaveNamesStepsAndKinds) {

@@ -124,7 +124,7 @@ void Schema::Add(Bytes record) {
 
 Result<FeatureSpec> Schema::SpecOf(const FeatureSummary& feature) const {
   if (ValidUtf8Prefix(feature.name) != feature.name.size()) {
-    return InvalidArgument("its name is not UTF-8, so that nobody can ask for it");
+    return InvalidArgument("its name is not UTF-8");
   }
   if (feature.records() == 0) return InvalidArgument("no record has a list of it");
   const std::optional<FeatureKind> kind = feature.kind();

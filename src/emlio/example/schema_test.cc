@@ -170,7 +170,7 @@ TEST(SchemaTest, OtherRecordsAreCountedAndHaveNoFeatures) {
   Add(Example(Entry("a", Int64List(Field(1, "\x01")))), &schema);
   EXPECT_EQ(schema.records(), 4u);
   EXPECT_EQ(schema.records_of(RecordContent::kEmpty), 1u);
-  EXPECT_EQ(schema.records_of(RecordContent::kOther), 1u);
+  EXPECT_EQ(schema.records_of(RecordContent::kRaw), 1u);
   EXPECT_EQ(schema.records_of(RecordContent::kSequenceExample), 1u);
   EXPECT_EQ(schema.records_of(RecordContent::kExample), 1u);
   // An empty record is an Example that lacks the feature.
