@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "emlio/convert/synthetic.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/loader.h"
+#include "plan_report.h"
 #include "record_source.h"
 
 // The subcommands: their options as main.cc reads them from the command line, and one function
@@ -68,6 +70,17 @@ struct InspectCommand {
   std::string json;
 };
 int RunInspect(const InspectCommand& command);
+
+struct PlanCommand {
+  RecordSourceOptions source;
+  loader::LoaderOptions loader;  // what decides about the plan, but for the rank
+  std::optional<uint32_t> rank;  // whose batches to list; not set: all
+  NumberRange epochs{.begin = 0, .end = 1};
+  std::optional<NumberRange> steps;  // to list
+  std::string record;                // "N" or "SHARD:N": find this one
+  std::string json;
+};
+int RunPlan(const PlanCommand& command);
 
 struct ConvertImageFolderCommand {
   convert::ImageFolderOptions options;
