@@ -7,11 +7,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "commands.h"
@@ -513,6 +516,14 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+// The exit code of a command that has ended with `exit_code`: results that did not get to where they
+// belong (a full disk) are a failure.
+int Written(int exit_code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != kExitOk) return exit_code;
+  return Fail(ErrnoStatus(errno, "writing to standard output"));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("EMLIO: training data from storage nodes, pushed as ready batches.", "emlio");
   app.set_version_flag("--version", std::string("emlio ") + EMLIO_VERSION, "Print the version");
@@ -547,20 +558,27 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Help and version are errors for CLI11, with exit code 0.
-    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+    return Written(app.exit(e) == 0 ? kExitOk : kExitUsage);
   }
   RaiseFileLimit();
   KeepFreedMemory();
-  if (serve_sub->parsed()) return RunServe(serve);
-  if (pull_sub->parsed()) return RunPull(pull);
-  if (index_sub->parsed()) return RunIndex(index);
-  if (verify_sub->parsed()) return RunVerify(verify);
-  if (inspect_sub->parsed()) return RunInspect(inspect);
-  if (plan_sub->parsed()) return RunPlan(plan);
-  if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
-  if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
-  fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
-  return kExitUsage;
+  const auto run = [&] {
+    if (serve_sub->parsed()) return RunServe(serve);
+    if (pull_sub->parsed()) return RunPull(pull);
+    if (index_sub->parsed()) return RunIndex(index);
+    if (verify_sub->parsed()) return RunVerify(verify);
+    if (inspect_sub->parsed()) return RunInspect(inspect);
+    if (plan_sub->parsed()) return RunPlan(plan);
+    if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
+    if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
+    fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
+    return static_cast<int>(kExitUsage);
+  };
+  try {
+    return Written(run());
+  } catch (const std::system_error& error) {  // fmt::print, in the middle of a long output
+    return Fail(IoError(error.what()));
+  }
 }
 
 }  // namespace
