@@ -521,8 +521,8 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
-// The exit code of a command that has ended with `exit_code`: results that did not get to where they
-// belong (a full disk) are a failure.
+// The exit code of a command that has ended with `exit_code`: results that did not get to where
+// they belong (a full disk) are a failure.
 int Written(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || exit_code != kExitOk) return exit_code;
