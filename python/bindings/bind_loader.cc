@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -117,9 +118,11 @@ class SharedLoader {
     out["bad_records_of_shard"] = bad_records_of_shard;
     out["wait_s"] = Seconds(stats.wait_ns);
     out["elapsed_s"] = Seconds(stats.elapsed_ns);
-    out["wait_share"] = stats.elapsed_ns > 0 ? static_cast<double>(stats.wait_ns) /
-                                                   static_cast<double>(stats.elapsed_ns)
-                                             : 0.0;
+    // A wait that ended without a batch is not in elapsed_ns.
+    out["wait_share"] = stats.elapsed_ns > 0
+                            ? std::min(1.0, static_cast<double>(stats.wait_ns) /
+                                                static_cast<double>(stats.elapsed_ns))
+                            : 0.0;
     out["time_to_first_batch_s"] = Seconds(stats.time_to_first_batch_ns);
     out["ready_batches_now"] = stats.ready_batches_now;
     out["ready_bytes_now"] = stats.ready_bytes_now;

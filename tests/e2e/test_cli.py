@@ -43,7 +43,7 @@ def test_version_is_that_of_the_project(emlio: Emlio) -> None:
 def test_help_lists_exit_codes_and_every_subcommand(emlio: Emlio) -> None:
     text = emlio("--help").stdout
     assert "Exit codes:" in text
-    for name in ("serve", "pull", "index", "verify", "convert"):
+    for name in ("serve", "pull", "index", "verify", "inspect", "plan", "convert"):
         assert name in text
         assert f"emlio {name}" in emlio(name, "--help").stdout or name == "convert"
 

@@ -87,6 +87,34 @@ def test_places_that_cannot_be_written(emlio: Emlio, shards: Path, tmp_path: Pat
     fails("verify", shards, "--json", "/proc/nope")
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--help",),
+        ("index", "SHARDS"),
+        ("index", "SHARDS", "--json", "-"),
+        ("inspect", "SHARDS"),
+        ("plan", "SHARDS", "--batch-size", "1", "--steps", ":"),  # more than stdio buffers
+    ],
+    ids=" ".join,
+)
+def test_results_that_cannot_be_written_are_a_failure(
+    emlio_bin: str, shards: Path, tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [emlio_bin, *(str(shards) if arg == "SHARDS" else arg for arg in args)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE_S,
+            env=environment(tmp_path),
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 # --- 2: the command line is at fault
 
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <limits>
@@ -251,7 +252,7 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"cpu_s", cpu_s_},
       {"cpu_s_per_gb", Ratio(cpu_s_, bytes / kGb)},
       {"wait_s", Seconds(stats.wait_ns)},
-      {"wait_share", Ratio(Seconds(stats.wait_ns), seconds_)},
+      {"wait_share", std::min(1.0, Ratio(Seconds(stats.wait_ns), seconds_))},
       {"time_to_first_batch_s", Seconds(stats.time_to_first_batch_ns)},
       {"max_rss_mb", MaxRssMib()},
       {"max_ready_mb", static_cast<double>(stats.max_ready_bytes) / (1 << 20)},

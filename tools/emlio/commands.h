@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "emlio/convert/synthetic.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/loader.h"
+#include "plan_report.h"
+#include "record_source.h"
 
 // The subcommands: their options as main.cc reads them from the command line, and one function
 // each, which returns the exit code. docs/cli.md describes them for users.
@@ -60,6 +63,26 @@ struct VerifyCommand {
   std::string json;
 };
 int RunVerify(const VerifyCommand& command);
+
+struct InspectCommand {
+  RecordSourceOptions source;
+  uint64_t records = 100;  // to look at, from the first on; 0: all
+  std::string record;      // "N" or "SHARD:N": this one alone; empty: the data set
+  bool schema = false;     // the features option alone
+  std::string json;
+};
+int RunInspect(const InspectCommand& command);
+
+struct PlanCommand {
+  RecordSourceOptions source;
+  loader::LoaderOptions loader;  // what decides about the plan, but for the rank
+  std::optional<uint32_t> rank;  // whose batches to list; not set: all
+  NumberRange epochs{.begin = 0, .end = 1};
+  std::optional<NumberRange> steps;  // to list
+  std::string record;                // "N" or "SHARD:N": find this one
+  std::string json;
+};
+int RunPlan(const PlanCommand& command);
 
 struct ConvertImageFolderCommand {
   convert::ImageFolderOptions options;

@@ -70,7 +70,7 @@ std::string FormatCount(uint64_t count) {
 std::string FormatCount(uint64_t count, std::string_view noun) {
   std::string text = fmt::format("{} {}", FormatCount(count), noun);
   if (count == 1) return text;
-  const bool hisses = noun.ends_with("s") || noun.ends_with("x") || noun.ends_with("ch");
+  const bool hisses = noun.ends_with("s") || noun.ends_with("x") || noun.ends_with("tch");
   return text + (hisses ? "es" : "s");
 }
 

@@ -27,6 +27,7 @@ TEST(FormatTest, OneOfAKindIsNotMany) {
   EXPECT_EQ(FormatCount(1000, "batch"), "1,000 batches");
   EXPECT_EQ(FormatCount(3, "class"), "3 classes");
   EXPECT_EQ(FormatCount(3, "index"), "3 indexes");
+  EXPECT_EQ(FormatCount(2, "epoch"), "2 epochs");
 }
 
 TEST(FormatTest, BytesHaveThreeDigitsAndDecimalUnits) {

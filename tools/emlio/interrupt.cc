@@ -83,6 +83,12 @@ SignalWaiter::SignalWaiter() {
 }
 
 SignalWaiter::~SignalWaiter() {
+  // A signal that came and that nobody waited for must not end a process that has done what an
+  // earlier one asked for.
+  signalfd_siginfo ignored{};
+  pollfd event{signal_fd_, POLLIN, 0};
+  while (poll(&event, 1, 0) > 0 && read(signal_fd_, &ignored, sizeof ignored) > 0) {
+  }
   close(signal_fd_);
   close(notify_fd_);
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);

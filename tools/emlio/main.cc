@@ -7,11 +7,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "commands.h"
@@ -230,15 +233,8 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   return sub;
 }
 
-CLI::App* AddPull(CLI::App& app, PullCommand& command) {
-  loader::LoaderOptions& options = command.loader;
-  CLI::App* sub = app.add_subcommand(
-      "pull", "Receive epochs as one rank would, measure, and throw the records away");
-  sub->add_option("sources", options.sources,
-                  "Where the shards are: tcp://HOST:PORT/NAME of an emlio serve, or local files, "
-                  "directories and glob patterns; any mixture")
-      ->type_name("SOURCE")
-      ->required();
+// What decides about the plan, but for the rank.
+void AddPlanOptions(CLI::App* sub, loader::LoaderOptions& options) {
   auto* batch = sub->add_option_group("batch");
   AddCount(batch, "--batch-size", &options.batch_size, "Records a step and rank");
   AddCount(batch, "--global-batch-size", &options.global_batch_size,
@@ -268,6 +264,18 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
       "step, "
       "the rest of which repeats records)")
       ->default_str("keep");
+}
+
+CLI::App* AddPull(CLI::App& app, PullCommand& command) {
+  loader::LoaderOptions& options = command.loader;
+  CLI::App* sub = app.add_subcommand(
+      "pull", "Receive epochs as one rank would, measure, and throw the records away");
+  sub->add_option("sources", options.sources,
+                  "Where the shards are: tcp://HOST:PORT/NAME of an emlio serve, or local files, "
+                  "directories and glob patterns; any mixture")
+      ->type_name("SOURCE")
+      ->required();
+  AddPlanOptions(sub, options);
   AddCount(sub, "--epochs", &command.passes, "Passes to make", {.lowest = 1});
   AddCount(sub, "--rank", &options.rank, "Which rank to be");
   AddCount(sub, "--world-size", &options.world_size, "Of how many");
@@ -338,6 +346,101 @@ CLI::App* AddVerify(CLI::App& app, VerifyCommand& command) {
            kThreadCount)
       ->capture_default_str();
   AddMaxRecord(sub, &command.max_record_bytes, "Larger records count as bad");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+// Where inspect and plan find the records.
+void AddRecordSource(CLI::App* sub, RecordSourceOptions& options) {
+  sub->add_option("sources", options.sources,
+                  "Local files, directories and glob patterns, or tcp://HOST:PORT/NAME of an emlio "
+                  "serve; any mixture")
+      ->type_name("SOURCE")
+      ->required();
+  sub->add_option("--index-dir", options.index_directory,
+                  "For local sources: where indexes are kept")
+      ->type_name("DIR");
+  AddMaxRecord(sub, &options.max_record_bytes, "Refuse shards with a larger record");
+  AddSeconds(sub, "--timeout-s", &options.timeout_ms, "For daemons");
+}
+
+CLI::App* AddInspect(CLI::App& app, InspectCommand& command) {
+  CLI::App* sub =
+      app.add_subcommand("inspect", "Show what a data set holds: features, sizes, single records");
+  AddRecordSource(sub, command.source);
+  AddCount(sub, "--records", &command.records, "How many to look at, from the first on; 0: all")
+      ->capture_default_str();
+  auto* record = sub->add_option("--record", command.record,
+                                 "Show this record in full: its number in the data set, or "
+                                 "SHARD:N for number N of a shard")
+                     ->type_name("RECORD");
+  auto* schema = sub->add_flag("--schema", command.schema,
+                               "Print only what emlio.Loader(features=...) takes to read what "
+                               "was found, as JSON that is a Python dict, too")
+                     ->excludes(record);
+  AddJson(sub, &command.json);
+  schema->excludes("--json");
+  return sub;
+}
+
+// "A:B", both may be left out; or "A" alone. `open_end`: what a range without B ends at; 0: it
+// needs one.
+NumberRange ParseRange(const std::string& flag, const std::string& text, uint64_t open_end) {
+  NumberRange range{.begin = 0, .end = open_end};
+  const size_t colon = text.find(':');
+  const std::string_view first = std::string_view(text).substr(0, colon);
+  const std::string_view last =
+      colon == std::string::npos ? "" : std::string_view(text).substr(colon + 1);
+  const bool ok = (first.empty() ? colon != std::string::npos : ParseWhole(first, &range.begin)) &&
+                  (last.empty() || ParseWhole(last, &range.end));
+  if (colon == std::string::npos && range.begin < std::numeric_limits<uint64_t>::max()) {
+    range.end = range.begin + 1;
+  }
+  if (!ok || range.begin >= range.end) {
+    throw CLI::ValidationError(
+        flag, "'" + text + "' is no range: write A:B for A up to B - 1, or A alone");
+  }
+  return range;
+}
+
+CLI::App* AddPlan(CLI::App& app, PlanCommand& command) {
+  loader::LoaderOptions& options = command.loader;
+  CLI::App* sub =
+      app.add_subcommand("plan", "Show who gets which record, in which order; reads no record");
+  AddRecordSource(sub, command.source);
+  AddPlanOptions(sub, options);
+  AddCount(sub, "--world-size", &options.world_size, "Of how many ranks");
+  sub->add_option_function<std::string>(
+         "--epoch",
+         [&command](const std::string& text) { command.epochs = ParseRange("--epoch", text, 0); },
+         "Which epoch, or which ones: A:B is A up to B - 1")
+      ->type_name("A[:B]")
+      ->default_str("0");
+  auto* steps = sub->add_option_function<std::string>(
+                       "--steps",
+                       [&command](const std::string& text) {
+                         command.steps =
+                             ParseRange("--steps", text, std::numeric_limits<uint64_t>::max());
+                       },
+                       "List the slots of these steps: A:B is A up to B - 1, : is all")
+                    ->type_name("A[:B]");
+  sub->add_option_function<std::string>(
+         "--rank",
+         [&command](const std::string& text) {
+           uint32_t rank = 0;
+           if (!ParseWhole(text, &rank)) {
+             throw CLI::ValidationError("--rank", "'" + text + "' is not a rank");
+           }
+           command.rank = rank;
+         },
+         "With --steps: of this rank alone")
+      ->type_name("N")
+      ->needs(steps);
+  sub->add_option("--record", command.record,
+                  "Tell in which step, rank and slot this record comes: its number in the data "
+                  "set, or SHARD:N for number N of a shard")
+      ->type_name("RECORD")
+      ->excludes(steps);
   AddJson(sub, &command.json);
   return sub;
 }
@@ -418,6 +521,14 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+// The exit code of a command that has ended with `exit_code`: results that did not get to where they
+// belong (a full disk) are a failure.
+int Written(int exit_code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != kExitOk) return exit_code;
+  return Fail(ErrnoStatus(errno, "writing to standard output"));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("EMLIO: training data from storage nodes, pushed as ready batches.", "emlio");
   app.set_version_flag("--version", std::string("emlio ") + EMLIO_VERSION, "Print the version");
@@ -427,12 +538,16 @@ int Main(int argc, char** argv) {
   PullCommand pull;
   IndexCommand index;
   VerifyCommand verify;
+  InspectCommand inspect;
+  PlanCommand plan;
   ConvertImageFolderCommand image_folder;
   ConvertSyntheticCommand synthetic;
   const CLI::App* const serve_sub = AddServe(app, serve);
   const CLI::App* const pull_sub = AddPull(app, pull);
   const CLI::App* const index_sub = AddIndex(app, index);
   const CLI::App* const verify_sub = AddVerify(app, verify);
+  const CLI::App* const inspect_sub = AddInspect(app, inspect);
+  const CLI::App* const plan_sub = AddPlan(app, plan);
   CLI::App* const convert = app.add_subcommand("convert", "Make TFRecord shards out of other data");
   convert->require_subcommand(0, 1);
   const CLI::App* const image_folder_sub = AddConvertImageFolder(convert, image_folder);
@@ -448,18 +563,27 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Help and version are errors for CLI11, with exit code 0.
-    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+    return Written(app.exit(e) == 0 ? kExitOk : kExitUsage);
   }
   RaiseFileLimit();
   KeepFreedMemory();
-  if (serve_sub->parsed()) return RunServe(serve);
-  if (pull_sub->parsed()) return RunPull(pull);
-  if (index_sub->parsed()) return RunIndex(index);
-  if (verify_sub->parsed()) return RunVerify(verify);
-  if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
-  if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
-  fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
-  return kExitUsage;
+  const auto run = [&] {
+    if (serve_sub->parsed()) return RunServe(serve);
+    if (pull_sub->parsed()) return RunPull(pull);
+    if (index_sub->parsed()) return RunIndex(index);
+    if (verify_sub->parsed()) return RunVerify(verify);
+    if (inspect_sub->parsed()) return RunInspect(inspect);
+    if (plan_sub->parsed()) return RunPlan(plan);
+    if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
+    if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
+    fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
+    return static_cast<int>(kExitUsage);
+  };
+  try {
+    return Written(run());
+  } catch (const std::system_error& error) {  // fmt::print, in the middle of a long output
+    return Fail(IoError(error.what()));
+  }
 }
 
 }  // namespace

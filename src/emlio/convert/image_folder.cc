@@ -16,6 +16,7 @@
 #include "emlio/convert/image_format.h"
 #include "emlio/convert/random.h"
 #include "emlio/example/builder.h"
+#include "emlio/example/image_header.h"
 #include "emlio/tfrecord/content.h"
 #include "emlio/tfrecord/record.h"
 
@@ -228,10 +229,10 @@ Result<ImageFolderSummary> ImageFolderToShards(const ImageFolderOptions& options
     for (const Image& image : images_of(shard)) {
       const std::string path = (fs::path(options.source) / image.path).string();
       EMLIO_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path, kMaxImageBytes));
-      const std::string_view format = ImageFormat(content);
-      if (format.empty()) return NoImage(path, content);
+      const auto format = example::RecognizeImage(AsBytes(content));
+      if (!format.has_value()) return NoImage(path, content);
       builder.SetBytes("image/encoded", content);
-      builder.SetBytes("image/format", format);
+      builder.SetBytes("image/format", example::ImageFormatName(*format));
       builder.SetBytes("image/filename", image.path);
       builder.SetInt64("image/class/label", image.label);
       builder.SetBytes("image/class/text", listing.classes[image.label]);

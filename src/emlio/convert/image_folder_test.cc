@@ -291,22 +291,6 @@ TEST_F(ImageFolderTest, CheckingNamesTheImageThatDiffers) {
   EXPECT_THAT(Convert(options).message(), HasSubstr("labels.txt"));
 }
 
-TEST(ImageFormatTest, KnowsTheFormatsByTheirFirstBytes) {
-  EXPECT_EQ(ImageFormat(kJpeg), "jpeg");
-  EXPECT_EQ(ImageFormat(kPng), "png");
-  EXPECT_EQ(ImageFormat("RIFF\x10\0\0\0WEBPVP8 "s), "webp");
-  EXPECT_EQ(ImageFormat("RIFF\x10\0\0\0WAVEfmt "s), "");
-  EXPECT_EQ(ImageFormat("RIFF"), "");
-  EXPECT_EQ(ImageFormat("BM\x10"), "bmp");
-  EXPECT_EQ(ImageFormat("GIF89a"), "gif");
-  EXPECT_EQ(ImageFormat("II*\0"s), "tiff");
-  EXPECT_EQ(ImageFormat("MM\0*"s), "tiff");
-  EXPECT_EQ(ImageFormat("P6\n1 1"), "pnm");
-  EXPECT_EQ(ImageFormat("P7\n"), "");
-  EXPECT_EQ(ImageFormat("P6"), "");
-  EXPECT_EQ(ImageFormat(""), "");
-}
-
 TEST(ImageFormatTest, EndingsAreKnownInAnyCase) {
   for (const char* name : {"a.jpg", "a.JPEG", "a.b.Png", "a.webp", ".bmp", "a.tiff", "a.ppm"}) {
     EXPECT_TRUE(HasImageEnding(name)) << name;

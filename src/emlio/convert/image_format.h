@@ -13,8 +13,4 @@ inline constexpr char kImageEndings[] =
 // Whether a file's name has one of these endings, in upper or lower case.
 bool HasImageEnding(std::string_view name);
 
-// "jpeg", "png", "webp", "bmp", "gif", "tiff" or "pnm", judged by the first bytes; "" for anything
-// else. That an image of the format can be decoded is not checked.
-std::string_view ImageFormat(std::string_view content);
-
 }  // namespace emlio::convert

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -168,6 +170,29 @@ TEST_F(UnfinishedTest, ShardsThatAreFinishedAreKept) {
   ASSERT_TRUE(WriteSet(elsewhere, 5).ok());
   EXPECT_EQ(FilesIn("out"), FilesIn("whole"));
   ExpectNothingUnfinished();
+}
+
+TEST_F(UnfinishedTest, AFinishedShardThatWasDamagedMeanwhileIsMadeAgain) {
+  BreakOffAt(3, 5, Options());
+  const std::vector<std::string> names = NamesIn("out/.emlio-convert");
+  const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+    return name.find("-00001-of-") != std::string::npos;
+  });
+  ASSERT_NE(shard, names.end());
+  // A payload bit: the stored checksums, and so the fingerprint, stay as they are.
+  std::fstream file(Path(Unfinished(*shard)), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(12);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(12);
+  file.put(byte);
+  file.close();
+  const auto summary = WriteSet(Options(), 5, CountingFill(), {});
+  ASSERT_TRUE(summary.ok()) << summary.status().ToString();
+  EXPECT_EQ(summary->kept_shards, 2);
+  ShardSetOptions elsewhere = Options();
+  elsewhere.destination = Path("whole");
+  ASSERT_TRUE(WriteSet(elsewhere, 5).ok());
+  EXPECT_EQ(FilesIn("out"), FilesIn("whole"));
 }
 
 TEST_F(UnfinishedTest, NothingIsLeftWhenNothingWasFinished) {

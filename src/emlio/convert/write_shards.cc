@@ -20,6 +20,7 @@
 #include "emlio/convert/shard_names.h"
 #include "emlio/convert/shard_pool.h"
 #include "emlio/tfrecord/index.h"
+#include "emlio/tfrecord/reader.h"
 #include "emlio/tfrecord/record.h"
 #include "emlio/tfrecord/writer.h"
 
@@ -213,9 +214,19 @@ bool Conversion::Keep(uint64_t shard) {
     const auto file = OpenForReading(PathIn(folder, Name(shard)));
     if (!file.ok()) return false;
     const auto index = tfrecord::ShardIndex::Build(**file, {});
-    return index.ok() && index->records() == finished.records &&
-           index->payload_bytes() == finished.payload_bytes &&
-           index->fingerprint() == finished.fingerprint;
+    if (!index.ok() || index->records() != finished.records ||
+        index->payload_bytes() != finished.payload_bytes ||
+        index->fingerprint() != finished.fingerprint) {
+      return false;
+    }
+    // The fingerprint is over stored checksums: whether the payloads still have them is another
+    // question.
+    const auto reader = tfrecord::ShardReader::Open(file->get(), tfrecord::kHighestMaxRecordBytes);
+    if (!reader.ok()) return false;
+    std::span<const uint8_t> payload;
+    Result<bool> more = true;
+    while (more.ok() && *more) more = (*reader)->Next(&payload);
+    return more.ok();
   };
   if (!holds(folder_) && !(was_complete_ && holds(options_.destination))) return false;
   tally_.records += finished.records;

@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/daemon/router.h"
 #include "fmt/format.h"
@@ -63,7 +65,10 @@ Status CheckOptions(const DaemonOptions& options) {
                                        options.max_chunk_bytes, wire::kMaxChunkPayloadBytes));
   }
   if (options.send_buffer_bytes < 2 * uint64_t{options.max_chunk_bytes}) {
-    return InvalidArgument("send_buffer_bytes must hold at least two chunks");
+    return InvalidArgument(
+        fmt::format("a send buffer of {} bytes (--send-buffer-mb) is too small: it must hold two "
+                    "chunks of {} bytes",
+                    options.send_buffer_bytes, options.max_chunk_bytes));
   }
   return OkStatus();
 }
@@ -115,6 +120,9 @@ class Daemon::Impl {
 };
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
+  if (options.bind.find(':') == std::string::npos) {
+    return InvalidArgument(fmt::format("'{}' (--bind) is not HOST:PORT", options.bind));
+  }
   if (!options.insecure && !IsLoopback(options.bind)) {
     return PermissionDenied(
         fmt::format("refusing to listen on {}: everybody who can connect could read the data. Bind "
@@ -140,6 +148,16 @@ Result<std::unique_ptr<Daemon>> Daemon::StartOn(
     std::unique_ptr<transport::Listener> listener,
     std::vector<std::shared_ptr<const dataset::Dataset>> datasets, DaemonOptions options) {
   EMLIO_RETURN_IF_ERROR(CheckOptions(options));
+  // Receivers that stop reading can fill the send buffer: it must not get the process killed.
+  const uint64_t fitting_bytes =
+      std::max(UsableMemoryBytes() / 4, 2 * uint64_t{options.max_chunk_bytes});
+  if (options.send_buffer_bytes > fitting_bytes) {
+    LogWarning(
+        "a send buffer of {} MiB does not fit into the memory that this process may use: {} "
+        "MiB are taken",
+        options.send_buffer_bytes >> 20, fitting_bytes >> 20);
+    options.send_buffer_bytes = fitting_bytes;
+  }
   if (options.gather_threads <= 0) {
     options.gather_threads = std::clamp<int>(std::thread::hardware_concurrency(), 1, 4);
   }

@@ -27,12 +27,14 @@ constexpr uint32_t kNotHere = 0xffffffffu;
 // kernel's own send buffer bridges the moment until the next one is there, and few chunks on their
 // way stay in the processor's cache from the gathering copy to the kernel's (decisions/0006).
 constexpr int kMaxUnsentPerStream = 1;
-constexpr size_t kMaxControlBacklog = 1024;
+// A Fill may be answered by as many Skips as it names slots.
+constexpr size_t kMaxControlBacklogBytes = size_t{32} << 20;
+constexpr size_t kControlMessageBytes = 256;  // what one takes beside its text
 constexpr size_t kMaxDescribing = 64;  // manifests that one receiver may have asked for at once
 constexpr uint64_t kMaxMergedBytes = uint64_t{128} << 20;
 constexpr uint64_t kMaxMergedManifestBytes = uint64_t{64} << 20;
 // How long plans are searched before the network is looked at again.
-constexpr int64_t kSearchNs = 2 * kNsPerMs;
+constexpr int64_t kSearchNs = 1 * kNsPerMs;
 constexpr uint32_t kMinChunkBytes = 4096;
 // How long the last Errors of a shutdown get to reach the network.
 constexpr int64_t kFarewellNs = 200 * kNsPerMs;
@@ -108,7 +110,8 @@ struct Router::Session {
   std::unique_ptr<LocalRecords> records;
   std::unique_ptr<session::Sender> sender;
   std::vector<Stream> streams;
-  bool let_go = false;  // of what was read
+  bool let_go = false;        // of what was read
+  bool is_searching = false;  // for its next record
   // Payload bytes submitted and not sent yet; shared with the messages.
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
@@ -120,6 +123,7 @@ struct Router::Control {
   std::string agent;
   int64_t last_heard_ns = 0;
   std::deque<transport::Message> backlog;
+  size_t backlog_bytes = 0;
   bool is_overfull = false;  // it asks and does not read: to be dropped
   // Manifests asked for, and the next page of each. Pages are made when there is room for them.
   std::deque<std::pair<std::shared_ptr<const dataset::Dataset>, uint32_t>> describing;
@@ -284,7 +288,7 @@ void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
   auto& control = controls_[from];
   if (control == nullptr) control = std::make_unique<Control>();
   control->connection = from;
-  control->agent = hello.agent;
+  control->agent = hello.agent.empty() ? "without a name" : hello.agent;
   control->last_heard_ns = SystemClock().NowNs();
   wire::Welcome welcome;
   welcome.agent = "emlio/" EMLIO_VERSION_STRING;
@@ -362,6 +366,11 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   if (open.sources.size() != 1) return Unsupported("a plan over several data sets");
   if (open.world_size == 0 || open.rank >= open.world_size) {
     return InvalidArgument(fmt::format("rank {} of world size {}", open.rank, open.world_size));
+  }
+  constexpr uint64_t kMaxEpoch = uint64_t{1} << 63;
+  if (open.epoch >= kMaxEpoch || open.epochs > kMaxEpoch) {
+    return InvalidArgument(fmt::format("epoch {} and {} epochs; less than 2^63 are possible",
+                                       open.epoch, open.epochs));
   }
   if (open.streams == 0 || open.streams > wire::kMaxStreams) {
     return InvalidArgument(
@@ -550,34 +559,48 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   }
 }
 
-// Gives every session in turn one chunk to gather, until none can use another. True when some plan
-// has to be searched further for records of this daemon.
+// The session whose turn it is, and moves the turn on. REQUIRES: there is one.
+std::shared_ptr<Router::Session> Router::NextSession(wire::OpenId* turn) const {
+  auto found = sessions_.lower_bound(*turn);
+  if (found == sessions_.end()) found = sessions_.begin();
+  *turn = found->first + 1;
+  return found->second;
+}
+
+// Gives every session in turn one chunk to gather, until none can use another. Those whose records
+// have to be searched for in the plan come last and share a moment of their own, so that however
+// many they are they delay nobody. True when some have to search on.
 bool Router::Schedule() {
   using NextResult = session::Sender::NextResult;
   const size_t active_sessions =
       std::count_if(sessions_.begin(), sessions_.end(),
                     [](const auto& entry) { return *entry.second->held > 0; });
-  const int64_t search_until_ns = SystemClock().NowNs() + kSearchNs;
-  bool progress = true;
-  bool is_searching = false;
-  while (progress) {
+  size_t searching = 0;
+  for (bool progress = true; progress;) {
     progress = false;
-    is_searching = false;
-    auto turn = sessions_.lower_bound(next_turn_);
-    // Sessions may end while their chunks are planned, so the map is walked by key.
-    for (size_t i = sessions_.size(); i > 0 && !sessions_.empty(); --i) {
-      if (turn == sessions_.end()) turn = sessions_.begin();
-      const std::shared_ptr<Session> session = turn->second;
-      next_turn_ = turn->first + 1;
-      const NextResult result = ScheduleOne(session, active_sessions);
-      progress = result == NextResult::kChunk || progress;
-      is_searching = result == NextResult::kBusy || is_searching;
-      FlushOutbox(session.get());
-      if (is_searching && SystemClock().NowNs() >= search_until_ns) return true;
-      turn = sessions_.lower_bound(next_turn_);
+    searching = 0;
+    for (size_t i = sessions_.size(); i > 0; --i) {
+      const std::shared_ptr<Session> session = NextSession(&next_turn_);
+      if (!session->is_searching) {
+        const NextResult result = ScheduleOne(session, active_sessions);
+        progress = result == NextResult::kChunk || progress;
+        session->is_searching = result == NextResult::kBusy;
+        FlushOutbox(session.get());
+      }
+      searching += session->is_searching ? 1 : 0;
     }
   }
-  return is_searching;
+  if (searching == 0) return false;
+  const int64_t until_ns = SystemClock().NowNs() + kSearchNs;
+  for (size_t i = sessions_.size(); i > 0 && searching > 0; --i) {
+    const std::shared_ptr<Session> session = NextSession(&next_search_);
+    if (!session->is_searching) continue;
+    session->is_searching = ScheduleOne(session, active_sessions) == NextResult::kBusy;
+    FlushOutbox(session.get());
+    searching -= session->is_searching ? 0 : 1;
+    if (SystemClock().NowNs() >= until_ns) break;
+  }
+  return searching > 0;
 }
 
 // Whether the session may hold one more chunk. The first half of the send buffer is shared out
@@ -756,12 +779,13 @@ void Router::FlushOutbox(Session* session) {
 }
 
 void Router::SendControl(Control* control, const wire::AnyMessage& message) {
-  if (control->backlog.size() >= kMaxControlBacklog) {
+  if (control->backlog_bytes >= kMaxControlBacklogBytes) {
     control->is_overfull = true;
     return;
   }
   transport::Message out;
   out.header = ToBuffer(wire::Encode(message));
+  control->backlog_bytes += out.header.size() + kControlMessageBytes;
   control->backlog.push_back(std::move(out));
   SendControlBacklog(control);
 }
@@ -774,13 +798,16 @@ void Router::SendControlBacklog(Control* control) {
       transport::Message out;
       out.header =
           ToBuffer(wire::Encode(MakeManifestPage(dataset->name(), dataset->manifest(), page)));
+      control->backlog_bytes += out.header.size() + kControlMessageBytes;
       control->backlog.push_back(std::move(out));
       if (++page == ManifestPageCount(dataset->manifest())) control->describing.pop_front();
     }
+    const size_t bytes = control->backlog.front().header.size() + kControlMessageBytes;
     const transport::SendResult sent =
         listener_->Send(control->connection, &control->backlog.front());
     if (sent == transport::SendResult::kFull) return;
     control->backlog.pop_front();
+    control->backlog_bytes -= bytes;
   }
 }
 

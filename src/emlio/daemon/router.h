@@ -89,6 +89,7 @@ class Router {
   void Unbind(transport::ConnectionId data_connection);
 
   bool Schedule();
+  std::shared_ptr<Session> NextSession(wire::OpenId* turn) const;
   session::Sender::NextResult ScheduleOne(const std::shared_ptr<Session>& session,
                                           size_t active_sessions);
   void ReadAheadOf(Session* session);
@@ -114,7 +115,8 @@ class Router {
   std::unordered_map<transport::ConnectionId, std::unique_ptr<Control>> controls_;
   std::unordered_map<transport::ConnectionId, std::pair<wire::OpenId, uint32_t>> data_;
   std::map<wire::OpenId, std::shared_ptr<Session>> sessions_;
-  wire::OpenId next_turn_ = 0;  // round robin
+  wire::OpenId next_turn_ = 0;    // round robin
+  wire::OpenId next_search_ = 0;  // likewise, of those that search
   MergedManifests merged_;
   // (job, loader) -> plan hash and the number of open sessions that hold it.
   std::map<std::pair<std::string, std::string>, std::pair<Hash128, int>> jobs_;

@@ -218,6 +218,74 @@ TEST_F(RouterTest, ASearchThatFindsNothingDelaysNobody) {
   EXPECT_EQ(daemon_->Shutdown(0).code(), Code::kTimeout);
 }
 
+TEST_F(RouterTest, ManySearchesDelayOthersNoMoreThanOne) {
+  Serve(8000, 100);
+  Client client(*daemon_);
+  const dataset::Manifest invented = Invent(uint64_t{1} << 40);
+  const transport::ConnectionId data = client.Dial();
+  for (wire::OpenId open_id = 1; open_id <= 300; ++open_id) {
+    wire::Open open = MakeOpen(open_id, 1);
+    open.sources[0].shuffle = 1;
+    open.epochs = 0;
+    if (open_id == 1) {
+      OpenInvented(&client, open, invented);
+    } else {
+      open.sources[0].manifest_digest = invented.digest();
+      for (size_t i = 0; i < invented.shards().size(); ++i) {
+        if (invented.shards()[i].name != "invented") session::SetBit(&open.assigned, i);
+      }
+      client.Tell(open);
+    }
+    ASSERT_TRUE(client.Await<wire::Opened>().has_value());
+    client.Join(open_id == 1 ? data : client.Dial(), open_id, 0);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  ExpectAnEpochCanBeRead(8000);
+  EXPECT_LT(std::chrono::steady_clock::now(), deadline);
+}
+
+TEST_F(RouterTest, EpochsWithoutEndAreCountedBelow2To63) {
+  Serve(10, 100);
+  Client client(*daemon_);
+  wire::Open open = MakeOpen(1, 10);
+  open.epoch = ~uint64_t{0};
+  client.Tell(open);
+  EXPECT_EQ(client.ErrorCode(), Code::kInvalidArgument);
+  open.epoch = 0;
+  open.epochs = ~uint64_t{0};
+  client.Tell(open);
+  EXPECT_EQ(client.ErrorCode(), Code::kInvalidArgument);
+}
+
+// A legal Fill may be answered by as many Skips as it names slots.
+TEST_F(RouterTest, ThousandsOfSkipsReachAReceiverThatReads) {
+  Serve(20'000, 0);
+  Client client(*daemon_);
+  client.Tell(MakeOpen(1, 20'000));
+  ASSERT_TRUE(client.Await<wire::Opened>().has_value());
+  client.Join(client.Dial(), 1, 0);
+  ASSERT_TRUE(client.Await<wire::EpochEnd>().has_value());
+  wire::Fill fill;
+  fill.open_id = 1;
+  fill.reason = wire::FillReason::kLost;
+  for (uint32_t slot = 0; slot < 20'000; ++slot) fill.slots.push_back(slot);
+  for (int attempt = 0; attempt < 4; ++attempt) client.Tell(fill);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it is busy with something else
+  for (int skips = 0; skips < 20'000; ++skips) {
+    ASSERT_TRUE(client.Await<wire::Skip>().has_value()) << skips;
+  }
+  EXPECT_TRUE(client.IsAnswered());
+}
+
+TEST_F(RouterTest, ASendBufferThatDoesNotFitIntoMemoryIsCutDown) {
+  DaemonOptions options;
+  options.send_buffer_bytes = uint64_t{1} << 50;
+  testing::internal::CaptureStderr();
+  Serve(10, 100, std::move(options));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("does not fit into the memory"));
+  ExpectAnEpochCanBeRead(10);
+}
+
 TEST_F(RouterTest, ReceiversThatDoNotReadDoNotStarveOthers) {
   DaemonOptions options;
   options.send_buffer_bytes = 8 << 20;

@@ -360,6 +360,19 @@ class LocalDataset : public Dataset {
     }
   }
 
+  Status CheckUnchanged(uint32_t shard) const override {
+    const OpenedShard& opened = shards_[shard];
+    const auto now = IdentityOf(opened.path);
+    const FileIdentity& then = opened.data.identity();
+    if (!now.ok() || now->inode != then.inode || now->device != then.device || *now == then) {
+      return OkStatus();
+    }
+    return ShardChanged(
+        fmt::format("shard {} was changed while it was open ({} bytes now, {} before); write new "
+                    "files instead of changing them",
+                    opened.path, now->size_bytes, then.size_bytes));
+  }
+
   Status VerifyRecord(uint32_t shard, uint64_t record) const override {
     const OpenedShard& opened = shards_[shard];
     GatherItem item;
@@ -374,11 +387,8 @@ class LocalDataset : public Dataset {
     if (computed == item.crc32c) return OkStatus();
     const uint64_t offset = location.payload_offset - tfrecord::kHeaderBytes;
     // A cut inside the last page reads as zeros: was the file changed, or is it damaged?
-    const auto now = IdentityOf(opened.path);
-    const FileIdentity& then = opened.data.identity();
-    if (now.ok() && now->inode == then.inode && now->device == then.device && *now != then) {
-      return ShardChanged(fmt::format("{}: the file was changed while it was open",
-                                      tfrecord::Place(opened.path, record, offset)));
+    if (Status status = CheckUnchanged(shard); !status.ok()) {
+      return status.WithContext(tfrecord::Place(opened.path, record, offset));
     }
     return tfrecord::PayloadChecksumError(opened.path, record, offset, item.crc32c, computed);
   }

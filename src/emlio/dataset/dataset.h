@@ -124,6 +124,9 @@ class Dataset {
   virtual bool is_larger_than_memory() const = 0;
   // Lets go of the memory that holds these records for the next who reads them. A hint.
   virtual void LetGo(std::span<const GatherItem> items) const = 0;
+  // kShardChanged when the file has another size or time than when it was opened: records that
+  // still fit their index may be other ones. Another file under the name, or none, does not matter.
+  virtual Status CheckUnchanged(uint32_t shard) const = 0;
   // Reads one record anew and compares its payload checksum. Ok, kCorrupt ("payload checksum",
   // naming shard, record, offset) or kShardChanged.
   virtual Status VerifyRecord(uint32_t shard, uint64_t record) const = 0;

@@ -447,6 +447,24 @@ TEST_F(DatasetTest, AShardCutInsideTheLastPageIsFoundByTheChecksum) {
   EXPECT_EQ(Read(**dataset, 0, 25).status().code(), Code::kShardChanged) << "no header";
 }
 
+TEST_F(DatasetTest, AShardRewrittenInPlaceIsNotTheOneThatWasOpened) {
+  WriteShards(2, 10);
+  const auto dataset = Open();
+  ASSERT_TRUE(dataset.ok());
+  EXPECT_TRUE((*dataset)->CheckUnchanged(0).ok());
+  const std::string other = ReadBytes(ShardPath(1));
+  std::fstream(ShardPath(0), std::ios::in | std::ios::out | std::ios::binary) << other << "more";
+  const Status changed = (*dataset)->CheckUnchanged(0);
+  EXPECT_EQ(changed.code(), Code::kShardChanged);
+  EXPECT_THAT(changed.message(), HasSubstr(ShardPath(0)));
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+  // A new file under the name is another matter.
+  std::filesystem::remove(ShardPath(1));
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+  WriteBytes(ShardPath(1), "new");
+  EXPECT_TRUE((*dataset)->CheckUnchanged(1).ok());
+}
+
 TEST_F(DatasetTest, OverwrittenHeadersAreFoundWhenGathering) {
   WriteShards(1, 10);
   const auto dataset = Open();

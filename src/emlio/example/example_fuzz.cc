@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a record: the view and the columns must agree, and neither may crash.
+// Any bytes as a record: view, columns and schema must agree, and none may crash.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -8,6 +8,8 @@
 
 #include "emlio/example/columns.h"
 #include "emlio/example/example.h"
+#include "emlio/example/record_content.h"
+#include "emlio/example/schema.h"
 
 namespace {
 
@@ -15,11 +17,28 @@ void Expect(bool condition) {
   if (!condition) std::abort();
 }
 
+// What a schema says of a record must be enough to read it.
+void CheckSchema(std::span<const uint8_t> record) {
+  using namespace emlio::example;
+  (void)ReadFeatureLists(record);
+  Schema schema;
+  schema.Add(record);
+  std::vector<FeatureSpec> specs;
+  for (const auto& [name, feature] : schema.features()) {
+    const auto spec = schema.SpecOf(feature);
+    if (spec.ok()) specs.push_back(*spec);
+  }
+  std::vector<Column> columns;
+  size_t bad_record = 0;
+  Expect(specs.empty() || ParseColumns(specs, {&record, 1}, &columns, &bad_record).ok());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace emlio::example;
   const std::span<const uint8_t> record(data, size);
+  CheckSchema(record);
   const auto view = ExampleView::Parse(record);
 
   std::vector<FeatureSpec> specs;

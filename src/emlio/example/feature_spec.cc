@@ -9,15 +9,12 @@
 namespace emlio::example {
 namespace {
 
-// An absent optional feature of that many values becomes that many zeros: keep it sane.
-constexpr uint32_t kMaxLength = uint32_t{1} << 24;
-
 Status BadSpec(std::string_view name, std::string_view text) {
   return InvalidArgument(fmt::format(
       "feature '{}': '{}' is not a kind of feature; write bytes, int64 or float, then nothing "
       "for exactly one value, [N] for N values (1 to {}), [] for any number, and then ? if a "
       "record may lack it; for example int64, float[3], bytes[]?",
-      name, text, kMaxLength));
+      name, text, kMaxFeatureLength));
 }
 
 }  // namespace
@@ -61,7 +58,7 @@ Result<FeatureSpec> ParseFeatureSpec(std::string_view name, std::string_view tex
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), spec.length);
   if (error != std::errc() || end != digits.data() + digits.size() || spec.length == 0 ||
-      spec.length > kMaxLength) {
+      spec.length > kMaxFeatureLength) {
     return BadSpec(name, text);
   }
   return spec;

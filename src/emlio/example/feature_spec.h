@@ -16,6 +16,9 @@ enum class FeatureKind { kBytes, kInt64, kFloat };
 // "bytes", "int64", "float".
 std::string_view KindName(FeatureKind kind);
 
+// The largest fixed length of a spec: an absent optional feature becomes that many zeros.
+inline constexpr uint32_t kMaxFeatureLength = uint32_t{1} << 24;
+
 // A feature that a user wants, and the shape in which it comes.
 struct FeatureSpec {
   std::string name;

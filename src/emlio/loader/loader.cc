@@ -19,6 +19,7 @@
 #include "emlio/base/thread.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/batch.h"
+#include "emlio/loader/make_plan.h"
 #include "emlio/loader/source_client.h"
 #include "emlio/loader/source_list.h"
 #include "emlio/session/bitmap.h"
@@ -34,27 +35,7 @@ constexpr const char* kLocalName = "local";
 constexpr int64_t kMaxTimeoutMs = std::numeric_limits<int>::max();  // 24 days, and what poll takes
 
 Status CheckOptions(const LoaderOptions& options) {
-  if ((options.batch_size == 0) == (options.global_batch_size == 0)) {
-    return InvalidArgument(
-        "give exactly one of batch_size (records a step and rank) and "
-        "global_batch_size (records a step over all ranks), at least 1");
-  }
-  if (options.world_size == 0 || options.rank >= options.world_size) {
-    return InvalidArgument(fmt::format("rank {} does not fit world size {}; ranks count from 0",
-                                       options.rank, options.world_size));
-  }
-  if (options.shuffle != plan::Shuffle::kBlock &&
-      (options.shuffle_block.has_value() || options.shuffle_window.has_value())) {
-    return InvalidArgument(
-        fmt::format("sizes of blocks and windows belong to shuffle 'block', not to '{}'",
-                    plan::ShuffleName(options.shuffle)));
-  }
-  for (const auto& size : {options.shuffle_block, options.shuffle_window}) {
-    if (size.has_value() && size->amount == 0) {
-      return InvalidArgument(
-          "a block and a window of the shuffle have at least one record or byte");
-    }
-  }
+  EMLIO_RETURN_IF_ERROR(CheckPlanOptions(options));
   if (options.step_stride == 0 || options.step_stride > wire::kMaxStride) {
     return InvalidArgument(fmt::format("step_stride is {}; 1 to {} are possible",
                                        options.step_stride, wire::kMaxStride));
@@ -350,58 +331,8 @@ class Loader::Impl : public SourceClient::Owner {
           merged.max_record_bytes(), options_.max_record_bytes));
     }
     manifest_ = std::make_shared<const dataset::Manifest>(std::move(merged));
-    plan::PlanSpec spec;
-    spec.sources.resize(1);
-    spec.sources[0].manifest_digest = manifest_->digest();
-    spec.sources[0].shuffle = options_.shuffle;
-    for (const dataset::ShardInfo& shard : manifest_->shards()) {
-      spec.sources[0].shard_records.push_back(shard.records);
-    }
-    if (options_.shuffle == plan::Shuffle::kBlock) {
-      EMLIO_RETURN_IF_ERROR(SetBlockSizes(&spec.sources[0]));
-    }
-    spec.seed = options_.seed;
-    spec.tail = options_.tail;
-    constexpr uint64_t kMaxGlobalBatch = uint64_t{1} << 31;
-    if (options_.batch_size > kMaxGlobalBatch / options_.world_size) {
-      return InvalidArgument(fmt::format("batch_size {} times {} ranks is more than 2^31",
-                                         options_.batch_size, options_.world_size));
-    }
-    spec.global_batch = options_.global_batch_size > 0 ? options_.global_batch_size
-                                                       : options_.batch_size * options_.world_size;
-    EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
-    EMLIO_RETURN_IF_ERROR(plan.CheckWorld(options_.world_size));
-    const uint32_t slots = plan.Share(0, options_.rank, options_.world_size).slots;
-    if (slots > wire::kMaxBatchSlots) {
-      return LimitExceeded(
-          fmt::format("a batch of {} records for one rank; at most {} are possible", slots,
-                      wire::kMaxBatchSlots));
-    }
+    EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, loader::MakePlan(options_, *manifest_));
     plan_ = std::make_shared<const plan::Plan>(std::move(plan));
-    return OkStatus();
-  }
-
-  // Of the merged manifest's mean record, so that all ranks make the same of sizes in bytes.
-  Status SetBlockSizes(plan::PlanSpec::Source* source) const {
-    uint64_t records = 0;
-    uint64_t bytes = 0;
-    for (const dataset::ShardInfo& shard : manifest_->shards()) {
-      records += shard.records;
-      bytes += shard.payload_bytes + wire::kRecordOverheadBytes * shard.records;
-    }
-    // The plan refuses a data set of no record; sizes may be wrong, they come from elsewhere.
-    records = std::max<uint64_t>(records, 1);
-    bytes = std::max<uint64_t>(bytes, 1);
-    EMLIO_ASSIGN_OR_RETURN(
-        const plan::BlockSizes sizes,
-        plan::MakeBlockSizes(options_.shuffle_block.value_or(plan::kDefaultShuffleBlock),
-                             options_.shuffle_window, records, bytes));
-    source->block_records = sizes.block_records;
-    source->window_blocks = sizes.window_blocks;
-    const double mean_bytes = static_cast<double>(bytes) / static_cast<double>(records);
-    LogInfo("shuffle in blocks of {} records ({:.1f} MiB) and windows of {} blocks ({:.1f} MiB)",
-            sizes.block_records, mean_bytes * sizes.block_records / (1 << 20), sizes.window_blocks,
-            mean_bytes * sizes.block_records * sizes.window_blocks / (1 << 20));
     return OkStatus();
   }
 

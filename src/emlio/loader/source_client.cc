@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kPollMs = 500;
 constexpr int64_t kPingIntervalNs = 2 * kNsPerSecond;
+constexpr int64_t kJoinRefusedNs = 2 * kNsPerSecond;
 constexpr size_t kMaxBacklog = 65536;
 
 transport::Message ToMessage(const wire::AnyMessage& message) {
@@ -134,6 +135,12 @@ Status SourceClient::Handle(transport::Event event) {
     owner_->OnChunk(index_, std::move(event.message));
     return OkStatus();
   }
+  const auto* error = std::get_if<wire::Error>(&message);
+  if (!is_control && error != nullptr && error->open_id == open_.open_id) {
+    join_refused_ = *error;
+    join_refused_at_ns_ = SystemClock().NowNs();
+    return OkStatus();
+  }
   return HandleControl(std::move(message));
 }
 
@@ -240,6 +247,10 @@ Status SourceClient::SendControl(const wire::AnyMessage& message) {
 
 Status SourceClient::CheckLiveness(int64_t now_ns) {
   if (!control_connected_) return OkStatus();  // the dialer has a deadline for that
+  if (join_refused_.open_id != 0 && join_refused_.open_id == open_.open_id &&
+      now_ns - join_refused_at_ns_ > kJoinRefusedNs) {
+    owner_->OnMessage(index_, std::exchange(join_refused_, {}));
+  }
   if (now_ns - last_heard_ns_ > options_.peer_silence_ms * kNsPerMs) {
     return Unavailable(fmt::format("no sign of life for {:.1f} s; is the daemon's host up?",
                                    (now_ns - last_heard_ns_) / 1e9));

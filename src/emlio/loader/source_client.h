@@ -108,6 +108,10 @@ class SourceClient {
   std::shared_ptr<const dataset::Manifest> merged_;
   daemon::ManifestAssembler assembler_{kMaxManifestBytes};
   dataset::Manifest manifest_;
+  // A Join was answered by an Error. The session has ended then, and the control connection tells
+  // why; this is what is said if it does not.
+  wire::Error join_refused_;
+  int64_t join_refused_at_ns_ = 0;
   int64_t last_heard_ns_ = 0;
   int64_t last_ping_ns_ = 0;
   uint64_t pings_ = 0;

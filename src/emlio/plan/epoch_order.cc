@@ -76,10 +76,34 @@ void EpochOrder::FillBlocks(uint64_t first, std::span<uint64_t> numbers) {
   }
 }
 
+uint64_t EpochOrder::PositionOf(uint64_t number) const {
+  switch (shuffle_) {
+    case Shuffle::kNone:
+      return number;
+    case Shuffle::kFull:
+      return outer_.Inverse(number);
+    case Shuffle::kBlock:
+      break;
+  }
+  // FillBlocks, backwards.
+  const uint64_t rotated = (number + (records_ - rotation_)) % records_;
+  uint64_t block = rotated / block_records_;
+  if (block < full_blocks_) block = outer_.Inverse(block);
+  const uint64_t ordered = block * block_records_ + rotated % block_records_;
+  const uint64_t window = ordered / window_records_;
+  const uint64_t window_begin = window * window_records_;
+  return window_begin + WindowOrder(window).Inverse(ordered - window_begin);
+}
+
+Permutation EpochOrder::WindowOrder(uint64_t window) const {
+  const uint64_t begin = window * window_records_;
+  return {DerivedState(windows_state_, window), std::min(window_records_, records_ - begin)};
+}
+
 void EpochOrder::EnterWindow(uint64_t window) {
   window_begin_ = window * window_records_;
   window_end_ = window_begin_ + std::min(window_records_, records_ - window_begin_);
-  window_ = Permutation(DerivedState(windows_state_, window), window_end_ - window_begin_);
+  window_ = WindowOrder(window);
   const uint64_t first_block = window_begin_ / block_records_;
   const uint64_t blocks = (window_end_ - 1) / block_records_ + 1 - first_block;
   has_starts_ = blocks <= starts_.size();

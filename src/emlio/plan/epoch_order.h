@@ -22,9 +22,12 @@ class EpochOrder {
 
   // The record numbers at the positions from `first` on. Behind the last one the order begins anew.
   void Fill(uint64_t first, std::span<uint64_t> numbers);
+  // The first position that has this record number. REQUIRES: number < records.
+  uint64_t PositionOf(uint64_t number) const;
 
  private:
   void FillBlocks(uint64_t first, std::span<uint64_t> numbers);
+  Permutation WindowOrder(uint64_t window) const;
   void EnterWindow(uint64_t window);
   void BlockStarts(std::span<uint64_t> blocks) const;
 

@@ -104,6 +104,31 @@ TEST(EpochOrderTest, FillEqualsOneByOneAtAnyPlaceAndBehindTheEndItBeginsAnew) {
   }
 }
 
+TEST(EpochOrderTest, PositionOfFindsEveryRecordWhateverTheSizes) {
+  for (uint64_t records : {1, 2, 3, 10, 16, 17, 100, 1000, 4099}) {
+    for (uint32_t block : {uint32_t{1}, uint32_t{3}, uint32_t{64}, uint32_t{5000}, kAnyU32}) {
+      for (uint32_t window : {uint32_t{1}, uint32_t{5}, uint32_t{64}, kAnyU32}) {
+        EpochOrder order = BlockOrder(records, {block, window}, records, 3);
+        Order numbers(records);
+        order.Fill(0, numbers);
+        for (uint64_t position = 0; position < records; ++position) {
+          ASSERT_EQ(order.PositionOf(numbers[position]), position)
+              << records << " records, blocks of " << block << ", windows of " << window;
+        }
+      }
+    }
+  }
+  EpochOrder huge = BlockOrder(Permutation::kMaxSize, {1000, 64}, 5, 9);
+  Order numbers(1000);
+  for (const uint64_t first :
+       {uint64_t{0}, Permutation::kMaxSize / 3, Permutation::kMaxSize - 1000}) {
+    huge.Fill(first, numbers);
+    for (uint64_t i = 0; i < numbers.size(); ++i) {
+      ASSERT_EQ(huge.PositionOf(numbers[i]), first + i);
+    }
+  }
+}
+
 // What makes reading nearly sequential: a window's records fill its blocks, and nothing else.
 TEST(EpochOrderTest, AWindowConsistsOfWholeBlocks) {
   constexpr uint64_t kRecords = 1003;

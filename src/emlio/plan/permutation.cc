@@ -56,12 +56,30 @@ uint64_t Permutation::Network(uint64_t x) const {
   return (high << low_bits_) | low;
 }
 
+uint64_t Permutation::InverseNetwork(uint64_t x) const {
+  uint64_t high = x >> low_bits_;
+  uint64_t low = x & ((uint64_t{1} << low_bits_) - 1);
+  for (int i = kRounds - 2; i >= 0; i -= 2) {
+    low ^= Top(high ^ keys_[i + 1], low_bits_);
+    high ^= Top(low ^ keys_[i], high_bits_);
+  }
+  return (high << low_bits_) | low;
+}
+
 uint64_t Permutation::operator()(uint64_t position) const {
   // The walk ends: it follows the cycle of the network that `position`, itself below size_, is on.
   do {
     position = Network(position);
   } while (position >= size_);
   return position;
+}
+
+uint64_t Permutation::Inverse(uint64_t value) const {
+  // The same walk backwards.
+  do {
+    value = InverseNetwork(value);
+  } while (value >= size_);
+  return value;
 }
 
 void Permutation::Fill(uint64_t first, std::span<uint64_t> values) const {

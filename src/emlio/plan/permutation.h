@@ -29,6 +29,8 @@ class Permutation {
 
   // REQUIRES: position < size.
   uint64_t operator()(uint64_t position) const;
+  // The position that has this value. REQUIRES: value < size.
+  uint64_t Inverse(uint64_t value) const;
   // Puts the value of each position in its place, several times faster than one by one because the
   // rounds of different positions overlap in the CPU. REQUIRES: every position < size.
   void Apply(std::span<uint64_t> positions) const;
@@ -39,6 +41,7 @@ class Permutation {
 
  private:
   uint64_t Network(uint64_t x) const;
+  uint64_t InverseNetwork(uint64_t x) const;
 
   uint64_t size_;
   int low_bits_;

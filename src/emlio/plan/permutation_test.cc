@@ -72,6 +72,22 @@ TEST(PermutationTest, HugeSizesGiveDistinctNumbersInRange) {
   }
 }
 
+TEST(PermutationTest, InverseFindsThePositionOfEveryValue) {
+  for (uint64_t size = 1; size <= 300; ++size) {
+    const Permutation permutation(EpochState(size, 1), size);
+    for (uint64_t position = 0; position < size; ++position) {
+      ASSERT_EQ(permutation.Inverse(permutation(position)), position) << size;
+    }
+  }
+  for (uint64_t size : {(uint64_t{1} << 40) + 1, Permutation::kMaxSize}) {
+    const Permutation permutation(EpochState(3, 4), size);
+    for (uint64_t i = 0; i < 10'000; ++i) {
+      const uint64_t position = size / 10'000 * i;
+      ASSERT_EQ(permutation.Inverse(permutation(position)), position) << size;
+    }
+  }
+}
+
 TEST(PermutationTest, FillEqualsOneByOneAtAnyOffsetAndLength) {
   for (uint64_t size : {1, 2, 3, 7, 8, 9, 40, 1000}) {
     const Permutation permutation(EpochState(2, 4), size);

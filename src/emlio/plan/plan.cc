@@ -211,13 +211,15 @@ PlannedRecord Plan::Locate(uint64_t number) const {
   return {shard, number - first_record_[shard]};
 }
 
+uint64_t Plan::SlotsOfStep(uint64_t step) const {
+  if (spec_.tail == Tail::kPad) return spec_.global_batch;
+  return std::min(spec_.global_batch, records_ - step * spec_.global_batch);
+}
+
 StepShare Plan::Share(uint64_t step, uint32_t rank, uint32_t world_size) const {
   const uint64_t first = step * spec_.global_batch;
-  const uint64_t step_slots = spec_.tail == Tail::kPad
-                                  ? spec_.global_batch
-                                  : std::min(spec_.global_batch, records_ - first);
-  const uint64_t quotient = step_slots / world_size;
-  const uint64_t remainder = step_slots % world_size;
+  const uint64_t quotient = SlotsOfStep(step) / world_size;
+  const uint64_t remainder = SlotsOfStep(step) % world_size;
   StepShare share;
   share.first_position = first + rank * quotient + std::min<uint64_t>(rank, remainder);
   share.slots = static_cast<uint32_t>(quotient + (rank < remainder ? 1 : 0));
@@ -226,6 +228,26 @@ StepShare Plan::Share(uint64_t step, uint32_t rank, uint32_t world_size) const {
     share.padded = static_cast<uint32_t>(std::min<uint64_t>(share.slots, end - records_));
   }
   return share;
+}
+
+std::vector<PlannedSlot> Plan::SlotsOf(uint64_t epoch, uint64_t number, uint32_t world_size) const {
+  std::vector<PlannedSlot> slots;
+  uint64_t position = OrderOf(epoch).PositionOf(number);
+  while (position / spec_.global_batch < steps_per_epoch_) {
+    PlannedSlot at{.step = position / spec_.global_batch, .padded = position >= records_};
+    const uint64_t offset = position % spec_.global_batch;
+    const uint64_t quotient = SlotsOfStep(at.step) / world_size;
+    const uint64_t remainder = SlotsOfStep(at.step) % world_size;
+    const uint64_t in_larger_shares = remainder * (quotient + 1);
+    at.rank = static_cast<uint32_t>(offset < in_larger_shares
+                                        ? offset / (quotient + 1)
+                                        : remainder + (offset - in_larger_shares) / quotient);
+    at.slot = static_cast<uint32_t>(position - Share(at.step, at.rank, world_size).first_position);
+    slots.push_back(at);
+    if (spec_.tail != Tail::kPad) break;
+    position += records_;
+  }
+  return slots;
 }
 
 bool Plan::Touches(const StepShare& share, uint64_t begin, uint64_t end) const {

@@ -52,6 +52,15 @@ struct StepShare {
   uint32_t padded = 0;  // so many of the slots, the last ones, repeat records of the epoch
 };
 
+// Where a record is handed out.
+struct PlannedSlot {
+  uint64_t step = 0;
+  uint32_t rank = 0;
+  uint32_t slot = 0;
+  bool padded = false;  // the epoch has the record elsewhere, too
+  friend bool operator==(const PlannedSlot&, const PlannedSlot&) = default;
+};
+
 class EpochOrder;
 
 // The pure function (spec, epoch, step, rank, world size) -> record of every slot, specified in
@@ -80,6 +89,10 @@ class Plan {
   uint64_t RecordAt(uint64_t epoch, uint64_t position) const;
   // The record numbers of one rank's batch, in slot order; `out` is overwritten.
   void Numbers(uint64_t epoch, const StepShare& share, std::vector<uint64_t>* out) const;
+  // Where an epoch hands out a record, in order of steps: once, not at all (Tail::kDrop may leave
+  // it out), or again as padding (Tail::kPad). O(1) for each. REQUIRES: number < records(),
+  // CheckWorld is ok.
+  std::vector<PlannedSlot> SlotsOf(uint64_t epoch, uint64_t number, uint32_t world_size) const;
   // Splits a record number into shard and record. REQUIRES: number < records().
   PlannedRecord Locate(uint64_t number) const;
   // REQUIRES: step < steps_per_epoch(), rank < world_size.
@@ -93,6 +106,7 @@ class Plan {
  private:
   Plan() = default;
   EpochOrder OrderOf(uint64_t epoch) const;
+  uint64_t SlotsOfStep(uint64_t step) const;  // of all ranks together
 
   PlanSpec spec_;
   uint64_t records_ = 0;

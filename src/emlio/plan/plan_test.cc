@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -282,6 +283,42 @@ TEST(PlanTest, PaddedSlotsAreTheLastOnesAndTheOthersHoldEveryRecordOnce) {
       }
     }
   }
+}
+
+TEST(PlanTest, SlotsOfARecordAreThoseThatHoldIt) {
+  for (const Shuffle shuffle : kShuffles) {
+    for (const Tail tail : {Tail::kDrop, Tail::kKeep, Tail::kPad}) {
+      for (const auto& [records, global_batch, world_size] :
+           {std::tuple(100, 7, 1u), {100, 12, 4u}, {101, 7, 3u}, {10, 10, 7u}, {31, 8, 3u}}) {
+        const Plan plan = PlanOf(records, global_batch, shuffle, tail);
+        ASSERT_TRUE(plan.CheckWorld(world_size).ok());
+        std::vector<std::vector<PlannedSlot>> expected(records);
+        for (uint64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+          for (uint32_t rank = 0; rank < world_size; ++rank) {
+            const StepShare share = plan.Share(step, rank, world_size);
+            const std::vector<uint64_t> batch = Batch(plan, 5, step, rank, world_size);
+            for (uint32_t slot = 0; slot < share.slots; ++slot) {
+              expected[batch[slot]].push_back({.step = step,
+                                               .rank = rank,
+                                               .slot = slot,
+                                               .padded = slot >= share.slots - share.padded});
+            }
+          }
+        }
+        for (uint64_t number = 0; number < plan.records(); ++number) {
+          ASSERT_EQ(plan.SlotsOf(5, number, world_size), expected[number])
+              << records << " records, batches of " << global_batch << ", record " << number;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanTest, PaddingThatGoesRoundSeveralTimesGivesARecordSeveralSlots) {
+  const Plan plan = PlanOf(3, 10, Shuffle::kFull, Tail::kPad);
+  std::vector<PlannedSlot> slots = plan.SlotsOf(0, plan.RecordAt(0, 0), 2);
+  EXPECT_THAT(slots, ElementsAre(PlannedSlot{0, 0, 0, false}, PlannedSlot{0, 0, 3, true},
+                                 PlannedSlot{0, 1, 1, true}, PlannedSlot{0, 1, 4, true}));
 }
 
 TEST(PlanTest, TellsWhetherAShareTouchesARangeOfPositions) {

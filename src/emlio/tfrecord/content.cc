@@ -53,10 +53,41 @@ bool HoldsEmptyGzip(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+std::string_view ContentName(Content content) {
+  switch (content) {
+    case Content::kUnknown:
+      return "";
+    case Content::kGzip:
+      return "gzip data";
+    case Content::kZlib:
+      return "zlib data";
+    case Content::kZstd:
+      return "zstd data";
+    case Content::kGitLfsPointer:
+      return "a Git-LFS pointer";
+    case Content::kTar:
+      return "a tar archive";
+    case Content::kZip:
+      return "a zip archive";
+    case Content::kParquet:
+      return "a Parquet file";
+    case Content::kHdf5:
+      return "an HDF5 file";
+  }
+  return "";
+}
+
 Content RecognizeContent(std::span<const uint8_t> head) {
   if (StartsWith(head, "\x1f\x8b")) return Content::kGzip;
   if (StartsWith(head, "\x28\xb5\x2f\xfd")) return Content::kZstd;
   if (StartsWith(head, "version https://git-lfs")) return Content::kGitLfsPointer;
+  if (StartsWith(head, "PK\x03\x04")) return Content::kZip;
+  if (StartsWith(head, "PAR1")) return Content::kParquet;
+  if (StartsWith(head, "\x89HDF\r\n\x1a\n")) return Content::kHdf5;
+  constexpr size_t kTarMagicAt = 257;
+  if (head.size() > kTarMagicAt && StartsWith(head.subspan(kTarMagicAt), "ustar")) {
+    return Content::kTar;
+  }
   if (LooksLikeZlib(head)) return Content::kZlib;
   return Content::kUnknown;
 }

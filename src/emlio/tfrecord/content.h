@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "emlio/base/file.h"
 #include "emlio/base/status.h"
@@ -11,9 +13,14 @@
 namespace emlio::tfrecord {
 
 // What a file that is not TFRecord seems to be. FORMAT.md, "Files that are something else".
-enum class Content { kUnknown, kGzip, kZlib, kZstd, kGitLfsPointer };
+enum class Content { kUnknown, kGzip, kZlib, kZstd, kGitLfsPointer, kTar, kZip, kParquet, kHdf5 };
+// With an article: "gzip data", "a Git-LFS pointer", "a tar archive"; "" for kUnknown.
+std::string_view ContentName(Content content);
 
-// Judges by the first bytes (64 are plenty). REQUIRES: the file's first length checksum does not
+// So many bytes of a file's beginning, or all that it has, are enough to judge it.
+inline constexpr size_t kContentHeadBytes = 512;
+
+// Judges by the first bytes. REQUIRES: the file's first length checksum does not
 // hold, since any bytes at all may be the start of a valid shard.
 Content RecognizeContent(std::span<const uint8_t> head);
 

@@ -11,33 +11,27 @@
 namespace emlio::tfrecord {
 namespace {
 
-Status CompressedError(const std::string& path, std::string_view how) {
-  return Unsupported(fmt::format(
-      "shard {} is not a TFRecord file but {} data: decompress it, or write the records without "
-      "compression",
-      path, how));
-}
-
 // The first header does not hold: says what the file is instead, or returns `otherwise`.
 Status ExplainFirstHeader(const RandomAccessFile& file, Status otherwise) {
-  std::array<uint8_t, 64> head;
+  std::array<uint8_t, kContentHeadBytes> head;
   EMLIO_ASSIGN_OR_RETURN(const size_t head_bytes, file.ReadAt(0, head.size(), head.data()));
-  switch (RecognizeContent({head.data(), head_bytes})) {
-    case Content::kGzip:
-      return CompressedError(file.path(), "gzip");
-    case Content::kZlib:
-      return CompressedError(file.path(), "zlib");
-    case Content::kZstd:
-      return CompressedError(file.path(), "zstd");
-    case Content::kGitLfsPointer:
-      return Corrupt(fmt::format(
-          "{}: length checksum does not hold; not a TFRecord file but a Git-LFS pointer: fetch the "
-          "file itself with 'git lfs pull'",
-          Place(file.path(), 0, 0)));
+  const Content content = RecognizeContent({head.data(), head_bytes});
+  switch (content) {
     case Content::kUnknown:
-      break;
+      return otherwise;
+    case Content::kGzip:
+    case Content::kZlib:
+    case Content::kZstd:
+      return Unsupported(fmt::format(
+          "shard {} is not a TFRecord file but {}: decompress it, or write the records without "
+          "compression",
+          file.path(), ContentName(content)));
+    default:
+      return Corrupt(fmt::format(
+          "{}: length checksum does not hold; not a TFRecord file but {}{}",
+          Place(file.path(), 0, 0), ContentName(content),
+          content == Content::kGitLfsPointer ? ": fetch the file itself with 'git lfs pull'" : ""));
   }
-  return otherwise;
 }
 
 }  // namespace

@@ -82,6 +82,10 @@ TEST(Record, OtherFilesAreRecognisedByContent) {
       {"\x78\x01"s, Code::kUnsupported, "zlib"},
       {"\x28\xb5\x2f\xfd"s, Code::kUnsupported, "zstd"},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:00", Code::kCorrupt, "Git-LFS"},
+      {"PK\x03\x04", Code::kCorrupt, "a zip archive"},
+      {"PAR1", Code::kCorrupt, "a Parquet file"},
+      {"\x89HDF\r\n\x1a\n", Code::kCorrupt, "an HDF5 file"},
+      {"0001.jpg" + std::string(249, '\0') + "ustar\00000", Code::kCorrupt, "a tar archive"},
       {"\x89PNG\r\n", Code::kCorrupt, "not a TFRecord file"},
   };
   for (const auto& c : kCases) {

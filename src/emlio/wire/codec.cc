@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "emlio/base/endian.h"
+#include "emlio/base/utf8.h"
 #include "emlio/wire/messages.h"
 #include "emlio/wire/schema.h"
 #include "emlio/wire/utf8.h"

@@ -16,7 +16,6 @@
 
 #include "emlio/wire/codec_samples.h"
 #include "emlio/wire/messages.h"
-#include "emlio/wire/utf8.h"
 
 namespace emlio::wire {
 namespace {
@@ -502,19 +501,6 @@ TEST(Encode, MakesTextSendable) {
   std::string long_text(kMaxStringBytes - 1, 'x');
   EXPECT_EQ(sent(long_text + "\xd0\xba"), long_text);
   EXPECT_EQ(sent(std::string(5000, '\xff')).size(), kMaxStringBytes / 3 * 3);
-}
-
-TEST(Utf8, KnowsWhatIsWellFormed) {
-  for (const std::string good : {"", "a", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                                 "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
-    EXPECT_EQ(ValidUtf8Prefix(good), good.size());
-  }
-  for (const std::string bad :
-       {"\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xe2\x82",
-        "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xfe", "\xc3x"}) {
-    EXPECT_EQ(ValidUtf8Prefix(bad), 0u);
-    EXPECT_EQ(ValidUtf8Prefix("ok" + bad), 2u);
-  }
 }
 
 constexpr size_t kPiece = 4194304;  // bytes of the sample "chunk_piece"

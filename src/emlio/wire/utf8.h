@@ -10,10 +10,6 @@
 // to the codec.
 namespace emlio::wire {
 
-// Length of the longest prefix that is well-formed UTF-8 (RFC 3629: no surrogates, no overlong
-// forms, nothing above U+10FFFF).
-size_t ValidUtf8Prefix(std::string_view text);
-
 // The text with every malformed byte replaced by U+FFFD, cut between characters to `max_bytes`.
 // Returns `text` itself when nothing has to be done, else a view of `*storage`.
 std::string_view SendableText(std::string_view text, size_t max_bytes, std::string* storage);
