@@ -390,7 +390,7 @@ class Loader:
         """
         return self._opened().locate(int(index))
 
-    def stats(self) -> dict[str, int | float]:
+    def stats(self) -> dict[str, Any]:
         """Counters since the loader was opened; after `close`, their last values.
 
         `wait_share` is the part of the time since the first batch was asked for that the user has

@@ -120,8 +120,10 @@ FEW_THREADS = functools.partial(limit_memory, GIB, 5 * GIB)
         ["verify", "{shards}"],
         ["convert", "synthetic", "{out}", "--records", 20, "--record-bytes", 8],
         ["pull", "tcp://127.0.0.1:1/x", "--batch-size", 1],
+        ["pull", "{shards}", "--batch-size", 1],
+        ["serve", "t={shards}", "--check"],
     ],
-    ids=lambda args: str(args[0]),
+    ids=lambda args: " ".join(str(arg) for arg in args[:2]),
 )
 def test_a_system_without_threads_is_an_error_that_says_so(
     emlio: Emlio, shards: Path, tmp_path: Path, args: list[object]
@@ -140,3 +142,11 @@ def test_work_is_done_with_as_many_threads_as_there_are(
     done = emlio("verify", tmp_path / "out", "--jobs", 64, before=FEW_THREADS)
     assert "of 64 threads" in done.stderr
     assert "640 good records" in done.stdout
+
+
+def test_local_sources_are_read_with_as_many_threads_as_there_are(
+    emlio: Emlio, shards: Path
+) -> None:
+    # Of the four threads two are the receiver's and the daemon's.
+    done = emlio("pull", shards, "--batch-size", 10, "--check-once", before=FEW_THREADS, code=None)
+    assert done.returncode == 0 or "cannot start thread" in done.stderr

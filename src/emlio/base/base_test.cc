@@ -372,6 +372,22 @@ TEST(ThreadTest, ThreadsThatAreLeftAreLeftAfterTheCheckToo) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(CheckThreadsLeft(4).ok());
 }
 
+TEST(ThreadTest, SignalsAreBlockedForAWhile) {
+  const auto is_blocked = [](int number) {
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, nullptr, &now);
+    return sigismember(&now, number) == 1;
+  };
+  ASSERT_FALSE(is_blocked(SIGTERM));
+  {
+    const AsynchronousSignalsBlocked blocked;
+    EXPECT_TRUE(is_blocked(SIGTERM));
+    EXPECT_TRUE(is_blocked(SIGINT));
+    EXPECT_FALSE(is_blocked(SIGSEGV));
+  }
+  EXPECT_FALSE(is_blocked(SIGTERM));
+}
+
 // --- Log
 
 TEST(LogTest, LevelDecidesWhatIsWritten) {

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,29 +14,19 @@
 
 namespace emlio {
 
-namespace {
-
-// Asynchronous signals belong to the program's own threads (in Python: to the main thread), so ours
-// are born with them blocked. Faults (SIGBUS, SIGSEGV, ...) stay deliverable.
-class AsynchronousSignalsBlocked {
- public:
-  AsynchronousSignalsBlocked() {
-    sigset_t asynchronous;
-    sigfillset(&asynchronous);
-    for (int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF}) {
-      sigdelset(&asynchronous, fault);
-    }
-    pthread_sigmask(SIG_BLOCK, &asynchronous, &before_);
+AsynchronousSignalsBlocked::AsynchronousSignalsBlocked() {
+  sigset_t asynchronous;
+  sigfillset(&asynchronous);
+  // Faults stay deliverable.
+  for (int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF}) {
+    sigdelset(&asynchronous, fault);
   }
-  ~AsynchronousSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AsynchronousSignalsBlocked(const AsynchronousSignalsBlocked&) = delete;
-  AsynchronousSignalsBlocked& operator=(const AsynchronousSignalsBlocked&) = delete;
+  pthread_sigmask(SIG_BLOCK, &asynchronous, &before_);
+}
 
- private:
-  sigset_t before_;
-};
-
-}  // namespace
+AsynchronousSignalsBlocked::~AsynchronousSignalsBlocked() {
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 Thread::Thread(std::string name, std::function<void(std::stop_token)> body) {
   name.resize(std::min<size_t>(name.size(), 15));

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <signal.h>
+
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -16,6 +18,20 @@ namespace emlio {
 // The most threads that an option may ask for: far more than any machine can use, and few enough
 // that asking for them by mistake harms nobody.
 inline constexpr int kMaxThreads = 1024;
+
+// Asynchronous signals belong to the program's own threads (in Python: to the main thread), so ours
+// are born with them blocked: while one of these objects exists, in the thread that made it, so are
+// those that a library starts. Faults (SIGBUS, SIGSEGV, ...) are not.
+class AsynchronousSignalsBlocked {
+ public:
+  AsynchronousSignalsBlocked();
+  ~AsynchronousSignalsBlocked();
+  AsynchronousSignalsBlocked(const AsynchronousSignalsBlocked&) = delete;
+  AsynchronousSignalsBlocked& operator=(const AsynchronousSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // A thread with a name (at most 15 characters, shown by top and gdb), an owner, a stop token and a
 // join. The destructor asks it to stop and joins. An exception that leaves the body ends the

@@ -70,7 +70,7 @@ Status CheckOptions(const DaemonOptions& options) {
                     "chunks of {} bytes",
                     options.send_buffer_bytes, options.max_chunk_bytes));
   }
-  return OkStatus();
+  return CheckThreadCount("gather_threads", options.gather_threads);
 }
 
 }  // namespace
@@ -79,14 +79,16 @@ class Daemon::Impl {
  public:
   Impl(std::unique_ptr<transport::Listener> listener, DatasetMap datasets,
        const DaemonOptions& options)
-      : datasets_(datasets), router_(std::move(listener), std::move(datasets), options) {
-    thread_ = Thread("emlio-router", [this](std::stop_token) {
-      Status status = router_.Run();
-      MutexLock lock(mu_);
-      status_ = std::move(status);
-      ended_ = true;
-      changed_.NotifyAll();
-    });
+      : datasets_(datasets), router_(std::move(listener), std::move(datasets), options) {}
+  Status Start() {
+    EMLIO_ASSIGN_OR_RETURN(thread_, Thread::Start("emlio-router", [this](std::stop_token) {
+                             Status status = router_.Run();
+                             MutexLock lock(mu_);
+                             status_ = std::move(status);
+                             ended_ = true;
+                             changed_.NotifyAll();
+                           }));
+    return OkStatus();
   }
   ~Impl() {
     router_.Stop(0);
@@ -168,8 +170,9 @@ Result<std::unique_ptr<Daemon>> Daemon::StartOn(
       return InvalidArgument(fmt::format("two data sets are named '{}'", name));
     }
   }
-  return std::unique_ptr<Daemon>(
-      new Daemon(std::make_unique<Impl>(std::move(listener), std::move(by_name), options)));
+  auto impl = std::make_unique<Impl>(std::move(listener), std::move(by_name), options);
+  EMLIO_RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<Daemon>(new Daemon(std::move(impl)));
 }
 
 Daemon::Daemon(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -28,7 +28,8 @@ struct DaemonOptions {
   uint32_t first_chunk_bytes = uint32_t{256} << 10;  // chunks of a session double from here
   // How far ahead of what was sent records are read from storage, a session. 0: not at all.
   uint64_t read_ahead_bytes = uint64_t{32} << 20;
-  int gather_threads = 0;            // 0: the number of processors, at most 4
+  // 0: the number of processors, at most 4. At most kMaxThreads; fewer when the system has no more.
+  int gather_threads = 0;
   int io_threads = 1;                // libzmq's
   int64_t peer_silence_ms = 60'000;  // a receiver that says nothing for so long is given up
   size_t max_sessions = 4096;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fmt/format.h"
+#include "emlio/base/log.h"
 
 namespace emlio::daemon {
 namespace {
@@ -20,9 +20,12 @@ GatherPool::GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_
     : small_(kSmallBufferBytes, max_idle_bytes / 4 / kSmallBufferBytes),
       large_(max_chunk_bytes, std::max<uint64_t>(1, max_idle_bytes / max_chunk_bytes)),
       wake_(std::move(wake)) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back(fmt::format("emlio-read-{}", i),
-                          [this, i](std::stop_token) { Run(i == 0); });
+  auto pool =
+      StartPool("emlio-read", threads, [this](int number, std::stop_token) { Run(number == 0); });
+  if (pool.ok()) {
+    threads_ = *std::move(pool);
+  } else {
+    LogError("{}", pool.status().message());
   }
 }
 
@@ -35,6 +38,11 @@ GatherPool::~GatherPool() {
 }
 
 void GatherPool::Submit(std::unique_ptr<GatherTask> task) {
+  if (threads_.empty()) {  // the system has none to give: slow, but right
+    std::vector<dataset::GatherItem> scratch;
+    Finish(std::move(task), &scratch);
+    return;
+  }
   MutexLock lock(mu_);
   queue_.push_back({std::chrono::steady_clock::now(), std::move(task)});
   work_.NotifyOne();
@@ -76,14 +84,17 @@ std::vector<std::unique_ptr<GatherTask>> GatherPool::TakeDone() {
 
 void GatherPool::Run(bool is_first) {
   std::vector<dataset::GatherItem> scratch;
-  while (auto task = Pop(is_first)) {
-    Gather(task.get(), &scratch);
-    {
-      MutexLock lock(mu_);
-      done_.push_back(std::move(task));
-    }
-    wake_();
+  while (auto task = Pop(is_first)) Finish(std::move(task), &scratch);
+}
+
+void GatherPool::Finish(std::unique_ptr<GatherTask> task,
+                        std::vector<dataset::GatherItem>* scratch) {
+  Gather(task.get(), scratch);
+  {
+    MutexLock lock(mu_);
+    done_.push_back(std::move(task));
   }
+  wake_();
 }
 
 void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch) {

@@ -54,6 +54,8 @@ class GatherPool {
   };
 
   void Run(bool is_first);
+  void Finish(std::unique_ptr<GatherTask> task, std::vector<dataset::GatherItem>* scratch)
+      EMLIO_EXCLUDES(mu_);
   std::unique_ptr<GatherTask> Pop(bool is_first) EMLIO_EXCLUDES(mu_);
   void Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch);
 

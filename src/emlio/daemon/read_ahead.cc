@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "emlio/base/log.h"
+
 namespace emlio::daemon {
 namespace {
 
@@ -11,13 +13,20 @@ constexpr size_t kMaxQueued = 256;  // a chunk's worth each, mostly
 
 }  // namespace
 
-ReadAhead::ReadAhead()
-    : queue_(kMaxQueued), thread_("emlio-ahead", [this](std::stop_token stop) {
-        while (std::optional<Task> task = queue_.Pop()) {
-          if (stop.stop_requested()) return;
-          task->dataset->ReadAhead(task->records);
-        }
-      }) {}
+ReadAhead::ReadAhead() : queue_(kMaxQueued) {
+  auto thread = Thread::Start("emlio-ahead", [this](std::stop_token stop) {
+    while (std::optional<Task> task = queue_.Pop()) {
+      if (stop.stop_requested()) return;
+      task->dataset->ReadAhead(task->records);
+    }
+  });
+  if (thread.ok()) {
+    thread_ = *std::move(thread);
+  } else {
+    LogWarning("nothing is read ahead: {}", thread.status().message());
+    queue_.Close();
+  }
+}
 
 ReadAhead::~ReadAhead() {
   thread_.RequestStop();

@@ -155,7 +155,13 @@ Result<std::unique_ptr<ZmqSocket>> ZmqSocket::Open(const ZmqContext& context, Ro
     return InvalidArgument("high_water_messages must be at least 1");
   }
   EMLIO_RETURN_IF_ERROR(CheckDescriptorsLeft(kSocketDescriptors));
-  void* raw = zmq_socket(context.get(), role == Role::kRouter ? ZMQ_ROUTER : ZMQ_DEALER);
+  void* raw = nullptr;
+  {
+    // The first socket starts libzmq's threads. They block signals themselves, but not before they
+    // run for the first time, which may take a while on a busy machine.
+    const AsynchronousSignalsBlocked inherited_mask;
+    raw = zmq_socket(context.get(), role == Role::kRouter ? ZMQ_ROUTER : ZMQ_DEALER);
+  }
   if (raw == nullptr) return SocketStatus("cannot open a ZeroMQ socket");
   std::unique_ptr<ZmqSocket> socket(new ZmqSocket(role, raw));
 
