@@ -52,8 +52,9 @@ Result<std::vector<FileKind>> SurveyFiles(std::span<const std::string> patterns)
     }
     ++kind->files;
   }
-  std::stable_sort(kinds.begin(), kinds.end(),
-                   [](const FileKind& a, const FileKind& b) { return a.files > b.files; });
+  std::sort(kinds.begin(), kinds.end(), [](const FileKind& a, const FileKind& b) {
+    return a.files != b.files ? a.files > b.files : a.first_path < b.first_path;
+  });
   return kinds;
 }
 
