@@ -19,7 +19,7 @@ using tfrecord::WriteBytes;
 class ShardDataTest : public ::testing::TestWithParam<IoMode> {
  protected:
   ShardDataTest() {
-    for (int i = 0; i < 100'000; ++i) bytes_ += static_cast<char>('a' + i * i % 23);
+    for (int64_t i = 0; i < 100'000; ++i) bytes_ += static_cast<char>('a' + i * i % 23);
     WriteBytes(path_, bytes_);
   }
   const TempDir dir_;
