@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -236,6 +237,31 @@ def test_signals_sent_twice_at_once_count_once(
     else:
         pytest.skip("this machine never sent two signals within a second")
     assert exit_code == 0
+
+
+def rain(process: subprocess.Popen[Any], number: signal.Signals) -> bool:
+    """Sends a signal again and again until the process has ended; whether within a second."""
+    first = time.monotonic()
+    while process.poll() is None:
+        process.send_signal(number)
+        assert time.monotonic() - first < DEADLINE_S
+    return time.monotonic() - first < 0.9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_again_until_the_end_changes_nothing(
+    emlio_bin: str, serve: Serve, shards: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    for _ in range(10):
+        with endless_pull(emlio_bin, tmp_path, shards) as pull:
+            pull_in_time = rain(pull, number)
+        daemon = serve({"train": shards})
+        if rain(daemon.process, number) and pull_in_time:
+            break
+    else:
+        pytest.skip("this machine never ended a process within a second")
+    assert pull.returncode == 128 + number
+    assert daemon.process.returncode == 0
 
 
 def test_another_signal_ends_a_stuck_pull_at_once(

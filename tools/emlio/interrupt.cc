@@ -64,6 +64,8 @@ InterruptFlag::InterruptFlag() {
 }
 
 InterruptFlag::~InterruptFlag() {
+  // What a signal has asked for is being done: that it comes again must not change the exit code.
+  if (IsSet()) return;
   sigaction(SIGINT, &int_before_, nullptr);
   sigaction(SIGTERM, &term_before_, nullptr);
 }
@@ -83,15 +85,10 @@ SignalWaiter::SignalWaiter() {
 }
 
 SignalWaiter::~SignalWaiter() {
-  // A signal that came and that nobody waited for must not end a process that has done what an
-  // earlier one asked for.
-  signalfd_siginfo ignored{};
-  pollfd event{signal_fd_, POLLIN, 0};
-  while (poll(&event, 1, 0) > 0 && read(signal_fd_, &ignored, sizeof ignored) > 0) {
-  }
   close(signal_fd_);
   close(notify_fd_);
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  // A signal that comes again must not end a process that has done what it asked for.
+  if (last_signal_ == 0) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 int SignalWaiter::Wait() {

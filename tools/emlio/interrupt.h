@@ -11,7 +11,8 @@
 // SIGINT and SIGTERM. EMLIO's own threads are born with them blocked (base/thread.h), so they reach
 // the main thread, which alone uses what is here. Before one of these objects exists both keep
 // their default: they end the process. A signal that comes again within a second counts once:
-// `timeout`, for one, sends it to the process and to its group.
+// `timeout`, for one, sends it to the process and to its group. Once one has come the process is
+// about to end, so that their effect stays what it is here when the objects are gone.
 namespace emlio::tool {
 
 // While one exists, the first signal only sets a flag, for a loop that can end by itself; the
