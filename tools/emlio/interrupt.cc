@@ -85,6 +85,12 @@ SignalWaiter::SignalWaiter() {
 }
 
 SignalWaiter::~SignalWaiter() {
+  // One that came and that nobody waited for counts as well.
+  signalfd_siginfo info{};
+  pollfd event{signal_fd_, POLLIN, 0};
+  while (poll(&event, 1, 0) > 0 && read(signal_fd_, &info, sizeof info) == sizeof info) {
+    last_signal_ = static_cast<int>(info.ssi_signo);
+  }
   close(signal_fd_);
   close(notify_fd_);
   // A signal that comes again must not end a process that has done what it asked for.
