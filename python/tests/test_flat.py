@@ -39,8 +39,18 @@ def measure():
     gc.collect()
     return {"loader": usage(), "daemon": usage(sys.argv[2])}
 
-def report(before):
-    print(json.dumps({"before": before, "after": measure()}))
+samples = []
+
+# The most of the first rounds, and the least of the last ones: what is on its way just when it is
+# measured does not count, what is kept from round to round does.
+def report(warm=5):
+    print(json.dumps({
+        name: {
+            process: {kind: pick(sample[process][kind] for sample in some) for kind in usage()}
+            for process in ("loader", "daemon")
+        }
+        for name, pick, some in (("before", max, samples[:warm]), ("after", min, samples[-5:]))
+    }))
 """
 
 
@@ -119,9 +129,8 @@ def test_fifty_epochs(serve: Serve, large: Path, front: str) -> None:
         + """
 for epoch in range(50):
     assert read() == 2000
-    if epoch == int(sys.argv[3]) - 1:
-        before = measure()
-report(before)
+    samples.append(measure())
+report(int(sys.argv[3]))
 """,
         daemon,
         # DALI's own buffers grow for about twenty epochs, and no more in the next eighty.
@@ -137,15 +146,15 @@ import emlio
 for i in range(50):
     with emlio.Loader(sys.argv[1], batch_size=100, features={"id": "int64"}) as loader:
         next(iter(loader))
-    if i == 4:
-        before = measure()
+    samples.append(measure())
 # The daemon notices closed connections a moment later.
 import time
 deadline = time.monotonic() + 30
-while usage(sys.argv[2])["descriptors"] > before["daemon"]["descriptors"]:
+while usage(sys.argv[2])["descriptors"] > samples[0]["daemon"]["descriptors"]:
     assert time.monotonic() < deadline, "the daemon keeps connections"
     time.sleep(0.05)
-report(before)
+samples.append(measure())
+report()
 """,
         daemon,
     )
@@ -159,9 +168,9 @@ import emlio
 loader = emlio.Loader(sys.argv[1], batch_size=10, features={"id": "int64"}, prefetch_mb=8)
 for i in range(1000):
     next(iter(loader))
-    if i == 4:
-        before = measure()
-report(before)
+    if i < 5 or i >= 995:
+        samples.append(measure())
+report()
 """,
         daemon,
     )
@@ -177,9 +186,8 @@ import emlio
 loader = emlio.Loader(sys.argv[1], batch_size=10, features={"id": "int64"})
 for i in range(200):
     assert sum(len(batch) for batch in loader) == 100
-    if i == 4:
-        before = measure()
-report(before)
+    samples.append(measure())
+report()
 """,
         daemon,
     )
