@@ -15,7 +15,7 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio, environment, flip_bit, shard_path, wait_until
 
-SETTINGS = ["--records", 6400, "--record-bytes", "20KB", "--shards", 32, "--jobs", 1]
+SETTINGS = ["--records", 6400, "--record-bytes", "40KB", "--shards", 32, "--jobs", 1]
 
 
 def convert_report(emlio: Emlio, *args: object, code: int = 0) -> dict[str, Any]:

@@ -14,7 +14,8 @@
 namespace emlio::convert {
 namespace {
 
-constexpr std::chrono::milliseconds kReportInterval{100};
+// Also how soon a signal is acted on.
+constexpr std::chrono::milliseconds kReportInterval{10};
 
 using ShardWork = std::function<Status(uint64_t shard, const std::stop_token& stop)>;
 
