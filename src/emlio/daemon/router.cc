@@ -112,6 +112,7 @@ struct Router::Session {
   std::vector<Stream> streams;
   bool let_go = false;        // of what was read
   bool is_searching = false;  // for its next record
+  uint32_t not_looked = 0;    // chunks whose successors were not read ahead
   // Payload bytes submitted and not sent yet; shared with the messages.
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
@@ -649,8 +650,16 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
 }
 
 void Router::ReadAheadOf(Session* session) {
+  constexpr uint32_t kLook = 16;  // chunks from one look to the next
+  if (session->records->dataset()->seems_in_memory() && ++session->not_looked % kLook != 0) return;
   ahead_scratch_.clear();
   session->sender->TakeReadAhead(&ahead_scratch_);
+  // What was passed over is long planned: the latest are the ones that may have to be read.
+  constexpr size_t kMost = 4096;
+  if (session->not_looked > 0 && ahead_scratch_.size() > kMost &&
+      session->records->dataset()->seems_in_memory()) {
+    ahead_scratch_.erase(ahead_scratch_.begin(), ahead_scratch_.end() - kMost);
+  }
   if (ahead_scratch_.empty()) return;
   std::vector<dataset::RecordId> records;
   records.reserve(ahead_scratch_.size());

@@ -312,11 +312,12 @@ class LocalDataset : public Dataset {
 
   void ReadAhead(std::span<const RecordId> records) const override {
     // About 1 MiB at a time, in which neighbours count as one.
-    constexpr size_t kMaxRanges = 64;
+    constexpr size_t kMaxRanges = 512;
     constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
     std::array<Range, kMaxRanges> ranges;
     size_t count = 0;
     uint64_t bytes = 0;
+    bool must_read = false;
     for (const RecordId& record : records) {
       const OpenedShard& shard = shards_[record.shard];
       const auto entry = indexes_[record.shard].load()->Locate(record.record);
@@ -327,7 +328,7 @@ class LocalDataset : public Dataset {
         ranges[count - 1].size += size;
       } else {
         if (count == kMaxRanges) {
-          ReadMissing({ranges.data(), count});
+          must_read |= ReadMissing({ranges.data(), count});
           count = 0;
           bytes = 0;
         }
@@ -335,13 +336,20 @@ class LocalDataset : public Dataset {
       }
       bytes += size;
       if (bytes >= kMaxBytes) {
-        ReadMissing({ranges.data(), count});
+        must_read |= ReadMissing({ranges.data(), count});
         count = 0;
         bytes = 0;
       }
     }
-    ReadMissing({ranges.data(), count});
+    must_read |= ReadMissing({ranges.data(), count});
+    if (must_read) {
+      calls_in_memory_ = 0;
+    } else {
+      ++calls_in_memory_;
+    }
   }
+
+  bool seems_in_memory() const override { return calls_in_memory_ >= 8; }
 
   Status Gather(std::span<GatherItem> items) const override {
     for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
@@ -403,7 +411,7 @@ class LocalDataset : public Dataset {
   // Asking for what is in memory already costs the system little, but more than gathering a small
   // record does: a few samples tell how it is with the others. Asking for what has to be read takes
   // several times as long as asking for it once more.
-  static void ReadMissing(std::span<const Range> ranges) {
+  static bool ReadMissing(std::span<const Range> ranges) {
     constexpr size_t kSamples = 4;
     constexpr std::chrono::nanoseconds kNoise{500};
     const size_t stride = std::max<size_t>(1, ranges.size() / kSamples);
@@ -412,8 +420,9 @@ class LocalDataset : public Dataset {
       const auto first = AskFor(ranges[i]);
       must_read = first > 2 * AskFor(ranges[i]) + kNoise;
     }
-    if (!must_read) return;
+    if (!must_read) return false;
     for (const Range& range : ranges) (void)AskFor(range);
+    return true;
   }
   static std::chrono::nanoseconds AskFor(const Range& range) {
     const auto before = std::chrono::steady_clock::now();
@@ -553,6 +562,7 @@ class LocalDataset : public Dataset {
   const std::vector<OpenedShard> shards_;  // in the order of the manifest
   const IoMode io_;
   const bool is_larger_than_memory_;
+  mutable std::atomic<uint32_t> calls_in_memory_ = 0;  // of ReadAhead, since something was not
   // The index in use of each shard. One that was replaced stays: others may be reading it.
   mutable std::vector<std::atomic<const ShardIndex*>> indexes_;
   mutable Mutex mend_mu_;

@@ -111,6 +111,8 @@ class Dataset {
   // they will be gathered, about 1 MiB at a time: whether any have to be read is found out by
   // samples.
   virtual void ReadAhead(std::span<const RecordId> records) const = 0;
+  // Whether the last calls of ReadAhead found nothing to read: it is enough to ask now and then.
+  virtual bool seems_in_memory() const = 0;
   // Copies payload pieces and checksums out of the shards. Checks that each record's header
   // still has the indexed length (and a valid length checksum): kShardChanged, naming shard,
   // record and offset, when it has not or when the file became shorter. Does not check payload
