@@ -7,7 +7,6 @@ Run it by benchmarks/cold/run, as root. benchmarks/README.md says what is compar
 
 import argparse
 import contextlib
-import itertools
 import os
 import re
 import shutil
@@ -181,7 +180,7 @@ def measure(emlio: Path, root: Path, records: int, repeats: int) -> list[Result]
     settings = {"record_bytes": RECORD_BYTES, "records": records, "batch": BATCH}
     return [
         summarize(name, values, "MB/s" if name.endswith("mb_per_s") else "ratio", **settings)
-        for name, values in itertools.chain(samples.items())
+        for name, values in samples.items()
     ]
 
 

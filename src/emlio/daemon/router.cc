@@ -110,9 +110,9 @@ struct Router::Session {
   std::unique_ptr<LocalRecords> records;
   std::unique_ptr<session::Sender> sender;
   std::vector<Stream> streams;
-  bool let_go = false;        // of what was read
-  bool is_searching = false;  // for its next record
-  uint32_t not_looked = 0;    // chunks whose successors were not read ahead
+  bool let_go = false;            // of what was read
+  bool is_searching = false;      // for its next record
+  uint32_t chunks_in_memory = 0;  // given out while all seemed to be there: see ReadAheadOf
   // Payload bytes submitted and not sent yet; shared with the messages.
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
@@ -650,15 +650,16 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
 }
 
 void Router::ReadAheadOf(Session* session) {
-  constexpr uint32_t kLook = 16;  // chunks from one look to the next
-  if (session->records->dataset()->seems_in_memory() && ++session->not_looked % kLook != 0) return;
+  // Where all seems to be in memory, only every so many chunks a look whether it still is.
+  constexpr uint32_t kLookEvery = 16;
+  const bool seems_in_memory = session->records->dataset()->seems_in_memory();
+  if (seems_in_memory && ++session->chunks_in_memory % kLookEvery != 0) return;
   ahead_scratch_.clear();
   session->sender->TakeReadAhead(&ahead_scratch_);
-  // What was passed over is long planned: the latest are the ones that may have to be read.
-  constexpr size_t kMost = 4096;
-  if (session->not_looked > 0 && ahead_scratch_.size() > kMost &&
-      session->records->dataset()->seems_in_memory()) {
-    ahead_scratch_.erase(ahead_scratch_.begin(), ahead_scratch_.end() - kMost);
+  // What came since the last look is a sample more than large enough.
+  constexpr size_t kSample = 4096;
+  if (seems_in_memory && ahead_scratch_.size() > kSample) {
+    ahead_scratch_.erase(ahead_scratch_.begin(), ahead_scratch_.end() - kSample);
   }
   if (ahead_scratch_.empty()) return;
   std::vector<dataset::RecordId> records;
