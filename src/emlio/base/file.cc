@@ -138,10 +138,11 @@ class PosixFile : public RandomAccessFile {
   }
 
   void WillNotNeed(uint64_t offset, size_t size) const override {
-    // Only whole pages are let go.
+    // Only whole pages are let go; what else lies in the others may have been read ahead.
     static const uint64_t page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    const uint64_t begin = offset / page_bytes * page_bytes;
-    const uint64_t end = (offset + size + page_bytes - 1) / page_bytes * page_bytes;
+    const uint64_t begin = (offset + page_bytes - 1) / page_bytes * page_bytes;
+    const uint64_t end = (offset + size) / page_bytes * page_bytes;
+    if (begin >= end) return;  // a length of 0 would mean all of the file
     (void)posix_fadvise(fd_, static_cast<off_t>(begin), static_cast<off_t>(end - begin),
                         POSIX_FADV_DONTNEED);
   }

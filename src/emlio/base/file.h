@@ -39,7 +39,8 @@ class RandomAccessFile {
                                     std::span<const std::span<uint8_t>> places) const;
   // Tells the system that the range will be read soon. A hint: never fails.
   virtual void WillNeed(uint64_t offset, size_t size) const = 0;
-  // Tells it that nobody will read the range soon: its memory is free for others. A hint.
+  // Tells it that nobody will read the range soon: the pages that lie in it as a whole are free for
+  // others. A hint.
   virtual void WillNotNeed(uint64_t offset, size_t size) const {
     (void)offset;
     (void)size;

@@ -91,6 +91,27 @@ TEST_F(FileTest, ReadsIntoSeveralPlacesAndLessAtTheEnd) {
   (*file)->WillNotNeed(3, 5);
 }
 
+// What else lies in the pages at the edges may have been read ahead for somebody.
+TEST_F(FileTest, PagesThatAreOnlyPartlyInTheRangeAreNotLetGo) {
+  const size_t page_bytes = sysconf(_SC_PAGESIZE);
+  const std::string path = Write("a", std::string(3 * page_bytes, 'x'));
+  const int fd = open(path.c_str(), O_RDONLY);
+  ASSERT_EQ(fsync(fd), 0);  // what is not written yet would not be let go in any case
+  close(fd);
+  const auto file = OpenForReading(path);
+  const auto mapped = MappedFile::Map(path);
+  ASSERT_TRUE(file.ok() && mapped.ok());
+  std::vector<char> bytes(3 * page_bytes);
+  ASSERT_EQ(*(*file)->ReadAt(0, bytes.size(), bytes.data()), bytes.size());
+  (*file)->WillNotNeed(100, 50);
+  (*file)->WillNotNeed(page_bytes - 100, 200);
+  (*file)->WillNotNeed(page_bytes / 2, 2 * page_bytes);
+  std::array<unsigned char, 3> resident{};
+  ASSERT_EQ(mincore(const_cast<uint8_t*>((*mapped)->data()), 3 * page_bytes, resident.data()), 0);
+  EXPECT_TRUE(resident[0] & 1);
+  EXPECT_TRUE(resident[2] & 1);
+}
+
 TEST_F(FileTest, AnOpenFileKeepsItsInodeWhenThePathIsReplaced) {
   const auto file = OpenForReading(Write("a", "old"));
   ASSERT_TRUE(file.ok());

@@ -160,6 +160,9 @@ Result<std::unique_ptr<Daemon>> Daemon::StartOn(
         options.send_buffer_bytes >> 20, fitting_bytes >> 20);
     options.send_buffer_bytes = fitting_bytes;
   }
+  if (options.total_read_ahead_bytes == 0) {
+    options.total_read_ahead_bytes = UsableMemoryBytes() / 8;
+  }
   if (options.gather_threads <= 0) {
     options.gather_threads = std::clamp<int>(std::thread::hardware_concurrency(), 1, 4);
   }

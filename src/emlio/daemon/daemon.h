@@ -28,6 +28,9 @@ struct DaemonOptions {
   uint32_t first_chunk_bytes = uint32_t{256} << 10;  // chunks of a session double from here
   // How far ahead of what was sent records are read from storage, a session. 0: not at all.
   uint64_t read_ahead_bytes = uint64_t{32} << 20;
+  // How far all sessions together, who share it alike. 0: an eighth of the memory that the process
+  // may use, beyond which what was read ahead would be thrown out before it is sent.
+  uint64_t total_read_ahead_bytes = 0;
   // 0: the number of processors, at most 4. At most kMaxThreads; fewer when the system has no more.
   int gather_threads = 0;
   int io_threads = 1;                // libzmq's

@@ -457,7 +457,6 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
   sender_options.max_chunk_bytes =
       std::clamp(open.max_chunk_bytes, kMinChunkBytes, options_.max_chunk_bytes);
   sender_options.first_chunk_bytes = options_.first_chunk_bytes;
-  sender_options.read_ahead_bytes = options_.read_ahead_bytes;
   session->sender =
       std::make_unique<session::Sender>(open, session->plan, *session->records, sender_options);
   session->streams = std::vector<Stream>(open.streams);
@@ -631,6 +630,8 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
     }
   }
   if (best < 0 || !MayGather(*session, active_sessions)) return NextResult::kBlocked;
+  session->sender->SetReadAhead(
+      std::min(options_.read_ahead_bytes, options_.total_read_ahead_bytes / sessions_.size()));
   auto task = std::make_unique<GatherTask>();
   const NextResult result = session->sender->Next(&task->job);
   if (read_ahead_ != nullptr) ReadAheadOf(session.get());

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -109,6 +110,38 @@ class Client {
   std::deque<transport::Event> events_;
   transport::ConnectionId control_ = 0;
   uint64_t nonce_ = 0;
+};
+
+// Counts what a daemon would have read ahead; nothing ever seems to be in memory.
+class CountingDataset : public dataset::Dataset {
+ public:
+  explicit CountingDataset(std::unique_ptr<Dataset> from) : from_(std::move(from)) {}
+
+  uint64_t read_ahead() const { return read_ahead_; }
+
+  const std::string& name() const override { return from_->name(); }
+  const dataset::Manifest& manifest() const override { return from_->manifest(); }
+  dataset::IoMode io() const override { return from_->io(); }
+  const std::string& path(uint32_t shard) const override { return from_->path(shard); }
+  dataset::RecordLocation Locate(uint32_t shard, uint64_t record) const override {
+    return from_->Locate(shard, record);
+  }
+  void Prefetch(uint32_t, uint64_t) const override {}
+  void ReadAhead(std::span<const dataset::RecordId> records) const override {
+    read_ahead_ += records.size();
+  }
+  bool seems_in_memory() const override { return false; }
+  Status Gather(std::span<dataset::GatherItem> items) const override {
+    return from_->Gather(items);
+  }
+  bool is_larger_than_memory() const override { return true; }
+  void LetGo(std::span<const dataset::GatherItem>) const override {}
+  Status CheckUnchanged(uint32_t) const override { return OkStatus(); }
+  Status VerifyRecord(uint32_t, uint64_t) const override { return OkStatus(); }
+
+ private:
+  const std::unique_ptr<Dataset> from_;
+  mutable std::atomic<uint64_t> read_ahead_ = 0;
 };
 
 class RouterTest : public ::testing::Test {
@@ -307,6 +340,36 @@ TEST_F(RouterTest, ReceiversThatDoNotReadDoNotStarveOthers) {
   EXPECT_GT(daemon_->stats().send_buffer_bytes_now, 0u);
   EXPECT_LE(daemon_->stats().send_buffer_bytes_now, uint64_t{8} << 20);
   ExpectAnEpochCanBeRead(100);
+}
+
+TEST_F(RouterTest, SessionsShareWhatMayBeReadAhead) {
+  Serve(4000, 1000);
+  dataset::DatasetOptions dataset_options;
+  dataset_options.name = "train";
+  dataset_options.patterns = {directory_ + "/s-*"};
+  dataset_options.index_directory = directory_ + "/index";
+  auto opened = dataset::Dataset::Open(dataset_options);
+  ASSERT_TRUE(opened.ok());
+  const auto counting = std::make_shared<CountingDataset>(*std::move(opened));
+  DaemonOptions options;
+  options.read_ahead_bytes = 2'000'000;
+  options.total_read_ahead_bytes = 400'000;
+  daemon_ = *Daemon::StartOn(*transport::ListenZmq("127.0.0.1:0", {}), {counting}, options);
+  // Four sessions whose receivers take one record each.
+  Client client(*daemon_);
+  for (wire::OpenId open_id = 1; open_id <= 4; ++open_id) {
+    wire::Open open = MakeOpen(open_id, 10);
+    open.credit_bytes = 1;
+    client.Tell(open);
+    ASSERT_TRUE(client.Await<wire::Opened>().has_value());
+  }
+  for (wire::OpenId open_id = 1; open_id <= 4; ++open_id) {
+    client.Join(client.Dial(), open_id, 0);
+    ASSERT_TRUE(client.Await<wire::Chunk>().has_value());
+  }
+  AwaitStall();
+  EXPECT_GT(counting->read_ahead(), 200u);
+  EXPECT_LE(counting->read_ahead(), 500u);  // 400, and what a step has beyond
 }
 
 TEST_F(RouterTest, AConnectionServesTheStreamThatItJoinedLast) {

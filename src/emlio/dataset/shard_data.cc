@@ -48,10 +48,11 @@ Result<ShardData> ShardData::Open(const std::string& path, IoMode mode) {
 
 void ShardData::Prefetch(uint64_t offset, uint64_t size) const {
   if (mapped_ == nullptr) return;
-  // Random records are cache and TLB misses; the processor finds the rest of a record by itself.
+  // Random records are cache and TLB misses; the processor finds the rest of a long one by itself.
   constexpr uint64_t kPrefetchBytes = 512;
   const uint8_t* at = mapped_->data() + offset;
-  for (uint64_t line = 0; line < kPrefetchBytes; line += 64) __builtin_prefetch(at + line);
+  const uint64_t near_bytes = std::min(size, kPrefetchBytes);
+  for (uint64_t line = 0; line < near_bytes; line += 64) __builtin_prefetch(at + line);
   __builtin_prefetch(at + size - 1);
 }
 

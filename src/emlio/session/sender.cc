@@ -32,6 +32,7 @@ Sender::Sender(const wire::Open& open, std::shared_ptr<const plan::Plan> plan,
       options_(options),
       end_epoch_(EndEpoch(open)),
       at_{open.epoch, open.step},
+      read_ahead_bytes_(options.read_ahead_bytes),
       chunk_limit_(std::min(options.first_chunk_bytes, options.max_chunk_bytes)),
       limit_(open.credit_bytes),
       exempt_{open.epoch, open.step},
@@ -146,7 +147,7 @@ void Sender::PlanAhead() {
   }
   for (uint32_t cost = 0; cost < kSlotsATurn && !planned_all_;) {
     if (next_slot_ < planned_.size() &&
-        (planned_flow_ - flow_ >= options_.read_ahead_bytes ||
+        (planned_flow_ - flow_ >= read_ahead_bytes_ ||
          planned_.size() - next_slot_ >= kMaxSlotsAhead || parts_.size() >= kMaxPartsAhead)) {
       return;
     }

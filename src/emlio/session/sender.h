@@ -107,6 +107,8 @@ class Sender {
   // Appends the records that are planned beyond the last chunk and were not named before, in the
   // order in which they will be wanted. Whether credit ever reaches that far is open.
   void TakeReadAhead(std::vector<plan::PlannedRecord>* records);
+  // From now on, instead of options.read_ahead_bytes.
+  void SetReadAhead(uint64_t bytes) { read_ahead_bytes_ = bytes; }
   // Binds a chunk that has been read to a stream, just before it is sent: gives it its sequence
   // number and remembers it until it is acknowledged. REQUIRES: the stream was joined.
   void Assign(uint32_t stream, ChunkJob* job);
@@ -200,7 +202,8 @@ class Sender {
   std::vector<Slot> planned_;
   size_t next_slot_ = 0;
   size_t read_ahead_from_ = 0;  // in planned_: not named to TakeReadAhead yet
-  uint64_t piece_offset_ = 0;   // in a record that goes in pieces
+  uint64_t read_ahead_bytes_;
+  uint64_t piece_offset_ = 0;  // in a record that goes in pieces
   uint64_t flow_ = 0;
   uint64_t blocked_flow_end_ = 0;  // the next fresh chunk ends here and lacked credit; 0: not so
   uint32_t chunk_limit_ = 0;

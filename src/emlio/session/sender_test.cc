@@ -701,6 +701,22 @@ TEST(SenderTest, ReadAheadNamesEveryRecordOnceInTheOrderInWhichItIsSent) {
   EXPECT_EQ(sender.Outbox<wire::EpochEnd>().size(), 2u);
 }
 
+TEST(SenderTest, HowFarToReadAheadMayChange) {
+  SenderOptions options;
+  options.first_chunk_bytes = options.max_chunk_bytes = 100;
+  TestSender sender(MakeOpen(), MakePlan({300}, 7), FakeRecords(10), options);
+  std::vector<plan::PlannedRecord> ahead;
+  uint64_t sent = 0;
+  for (const uint64_t bytes : {1000, 100, 3000}) {
+    sender->SetReadAhead(bytes);
+    // Enough chunks to use up what was ahead before.
+    for (int i = 0; i < 10; ++i) sent += sender.Send()->records.size();
+    sender->TakeReadAhead(&ahead);
+    EXPECT_GE(26 * (sent + ahead.size()), bytes);
+    EXPECT_LE(26 * (ahead.size() - std::min<uint64_t>(ahead.size(), sent)), bytes + 14 * 26);
+  }
+}
+
 TEST(SenderTest, PlanningAheadChangesNothingThatIsSent) {
   for (const uint64_t read_ahead_bytes : {uint64_t{1}, uint64_t{500}, uint64_t{1} << 40}) {
     wire::Open open = MakeOpen();
