@@ -283,6 +283,14 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
                   "Name common to all ranks of a job; ranks that disagree about the plan are "
                   "refused");
   sub->add_option("--name", options.name, "Tells the loaders of one job apart");
+  AddNamed(
+      sub, "--order", &loader::ParseOrder, [&](loader::Order value) { options.order = value; },
+      "When batches are handed out: step (in order), or ready (as they become complete)")
+      ->default_str("step");
+  AddCount(sub, "--ready-window", &options.ready_window,
+           "With --order ready: steps that may be handed out, from the first one that was not on",
+           {.lowest = 1, .highest = loader::kMaxReadyWindow})
+      ->capture_default_str();
   AddCount(sub, "--streams", &options.streams, "Data connections to each daemon");
   AddMib(sub, "--prefetch-mb", &options.prefetch_bytes,
          "Payload received or on the way, not yet handed out");
