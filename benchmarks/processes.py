@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that a benchmark starts, measures and ends: always its own, always by process id."""
 
+import contextlib
 import json
+import os
 import re
+import select
 import subprocess
 import threading
 import time
@@ -36,6 +39,46 @@ def cpu_seconds(pid: int) -> float:
     counts hundredths of a second.
     """
     return time.clock_gettime((~pid << 3) | 2)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the command's name: state, parent and so on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descend from it, those left out that end meanwhile."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                children.setdefault(int(_stat(int(entry.name))[1]), []).append(int(entry.name))
+    found = [pid]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """CPU time of a process and its descendants, those that have ended and were waited for too."""
+    total = 0.0
+    for process in tree(pid):
+        with contextlib.suppress(OSError):  # it has ended
+            ended = sum(map(int, _stat(process)[13:15]))  # cutime and cstime
+            total += cpu_seconds(process) + ended / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def tree_storage_bytes(pid: int) -> int:
+    """Bytes that a process and its descendants had storage read: not those in the page cache."""
+    total = 0
+    for process in tree(pid):
+        with contextlib.suppress(OSError):
+            found = re.search(
+                r"^read_bytes: (\d+)$", Path(f"/proc/{process}/io").read_text(), re.MULTILINE
+            )
+            total += int(found.group(1)) if found else 0
+    return total
 
 
 def run_json(
@@ -118,6 +161,73 @@ class Background:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class JsonServer:
+    """A program that answers each line of JSON on its input with one on its output.
+
+    Runs until the end of the `with` block. What it prints besides goes to the log.
+    """
+
+    def __init__(
+        self, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._log = log
+        self._name = log.stem
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=env,
+                bufsize=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float = 120) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        line = b""
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            while not line.endswith(b"\n"):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not select.select([self._process.stdout], [], [], left_s)[0]:
+                    raise BenchmarkError(f"{self._name}: {request} took over {timeout_s:g} s")
+                piece = self._process.stdout.read(1 << 16)
+                if not piece:
+                    raise BrokenPipeError
+                line += piece
+        except BrokenPipeError as error:
+            log = self._log.read_text(errors="replace").strip()[-2000:]
+            raise BenchmarkError(f"{self._name} ended at {request}: {log}") from error
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> "JsonServer":
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()  # it ends at the end of its input
+        try:
+            self._process.wait(0 if exception_type else STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
 
 class PeakMemory:

@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -52,9 +54,10 @@ class SharedLoader {
 
   ~SharedLoader() { Close(); }
 
-  void StartPass(uint64_t epoch, uint64_t step) {
+  void StartPass(uint64_t epoch, uint64_t step, const std::vector<uint64_t>& handed_out) {
     RaiseIfError(WithoutGil([&](loader::Loader& loader) {
-      return loader.StartPass({.epoch = epoch, .step = step}, &Interrupted);
+      return loader.StartPass({.epoch = epoch, .step = step, .handed_out = handed_out},
+                              &Interrupted);
     }));
   }
 
@@ -86,9 +89,9 @@ class SharedLoader {
     Destroy();
   }
 
-  std::pair<uint64_t, uint64_t> Cursor() {
-    const loader::Cursor cursor = Locked([](loader::Loader& loader) { return loader.cursor(); });
-    return {cursor.epoch, cursor.step};
+  std::tuple<uint64_t, uint64_t, std::vector<uint64_t>> Cursor() {
+    loader::Cursor cursor = Locked([](loader::Loader& loader) { return loader.cursor(); });
+    return {cursor.epoch, cursor.step, std::move(cursor.handed_out)};
   }
 
   void SetBadRecords(uint64_t bad_records) {
@@ -267,7 +270,8 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
                 const std::string& shuffle, const std::string& shuffle_block,
                 const std::string& shuffle_window, const std::string& tail, uint64_t seed,
                 uint32_t rank, uint32_t world_size, const std::string& job, const std::string& name,
-                uint64_t epochs, uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
+                uint64_t epochs, const std::string& order, uint32_t ready_window,
+                uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
                 uint64_t max_record_bytes, uint64_t max_bad_records, int64_t timeout_ms,
                 int workers) {
   loader::LoaderOptions options;
@@ -292,6 +296,8 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.job = job;
   options.name = name;
   options.epochs = epochs;
+  options.order = ValueOrRaise(loader::ParseOrder(order));
+  options.ready_window = ready_window;
   options.step_stride = step_stride;
   options.streams = streams;
   options.prefetch_bytes = prefetch_bytes;
@@ -315,16 +321,21 @@ void BindLoader(nb::module_& m) {
            nb::arg("global_batch_size"), nb::arg("features"), nb::arg("shuffle"),
            nb::arg("shuffle_block"), nb::arg("shuffle_window"), nb::arg("tail"), nb::arg("seed"),
            nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
-           nb::arg("epochs"), nb::arg("step_stride"), nb::arg("streams"), nb::arg("prefetch_bytes"),
-           nb::arg("max_record_bytes"), nb::arg("max_bad_records"), nb::arg("timeout_ms"),
-           nb::arg("workers"), "Opens every source. Blocks without the GIL.")
+           nb::arg("epochs"), nb::arg("order"), nb::arg("ready_window"), nb::arg("step_stride"),
+           nb::arg("streams"), nb::arg("prefetch_bytes"), nb::arg("max_record_bytes"),
+           nb::arg("max_bad_records"), nb::arg("timeout_ms"), nb::arg("workers"),
+           "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),
-           "Makes (epoch, step) the next batch. Blocks without the GIL.")
+           nb::arg("handed_out"),
+           "Begins a pass with the steps of the epoch from `step` on, but for those handed out. "
+           "Blocks without the GIL.")
       .def("next", &SharedLoader::Next,
            "The next batch of the pass, None after its last. Blocks without the GIL; signals are "
            "handled while it waits.")
       .def("close", &SharedLoader::Close, "Stops all threads, ends a wait; safe to call twice.")
-      .def("cursor", &SharedLoader::Cursor, "(epoch, step) of the batch that comes next.")
+      .def("cursor", &SharedLoader::Cursor,
+           "(epoch, step, handed_out): the first step not handed out, and those behind it that "
+           "were.")
       .def("set_bad_records", &SharedLoader::SetBadRecords, nb::arg("bad_records"),
            "What was left out before the state that is loaded.")
       .def("stats", &SharedLoader::Stats, "Counters since the loader was opened.")

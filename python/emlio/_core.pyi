@@ -54,6 +54,11 @@ class BytesColumn:
     def __iter__(self) -> Iterator[npt.NDArray[np.uint8]]: ...
     def tolist(self) -> list[bytes]:
         """All values as bytes objects, which are copies."""
+    def to_dlpack(self) -> list[object]:
+        """All values as DLPack capsules that share the batch's memory and keep it alive.
+
+        Each can be used once. Whoever holds one lets go of it without the GIL.
+        """
 
 class Ragged:
     """A column with any number of values a record.
@@ -147,6 +152,8 @@ class Loader:
         job: str,
         name: str,
         epochs: int,
+        order: str,
+        ready_window: int,
         step_stride: int,
         streams: int,
         prefetch_bytes: int,
@@ -155,10 +162,10 @@ class Loader:
         timeout_ms: int,
         workers: int,
     ) -> None: ...
-    def start_pass(self, epoch: int, step: int) -> None: ...
+    def start_pass(self, epoch: int, step: int, handed_out: Sequence[int]) -> None: ...
     def next(self) -> Batch | None: ...
     def close(self) -> None: ...
-    def cursor(self) -> tuple[int, int]: ...
+    def cursor(self) -> tuple[int, int, list[int]]: ...
     def set_bad_records(self, bad_records: int) -> None:
         """What was left out before the state that is loaded."""
     def stats(self) -> dict[str, Any]: ...

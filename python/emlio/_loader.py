@@ -9,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from emlio import _core, _environment
 from emlio._core import (
@@ -28,6 +28,36 @@ VALID = "emlio/valid"
 
 _STATE_VERSION = 1
 _MIB = 1 << 20
+
+
+class Position(NamedTuple):
+    """Where a loader is in its data.
+
+    Attributes:
+        epoch: The one that is being read.
+        step: Its first step that was not handed out.
+        handed_out: Steps behind it that were, ascending (order="ready").
+    """
+
+    epoch: int
+    step: int
+    handed_out: tuple[int, ...] = ()
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether some of the epoch was handed out."""
+        return self.step > 0 or bool(self.handed_out)
+
+    def after(self, step: int, steps: int) -> "Position":
+        """The position once `step` was handed out, in epochs of so many steps."""
+        handed_out = {*self.handed_out, step}
+        first = self.step
+        while first in handed_out:
+            handed_out.remove(first)
+            first += 1
+        if first == steps:
+            return Position(self.epoch + 1, 0)
+        return Position(self.epoch, first, tuple(sorted(handed_out)))
 
 
 class Loader:
@@ -69,6 +99,11 @@ class Loader:
         name: Tells the loaders of one job apart, where two read the same data set.
         epochs: How many passes will be made, where it is known: then the start of each epoch is
             read ahead while the one before it ends.
+        order: When batches are handed out. "step" is the order of the plan, the same every time;
+            with "ready" they come as they become complete, so that a slow storage host holds up
+            fewer of them. The batches are the same, and epochs are not mixed.
+        ready_window: With order="ready": only steps less than so many behind the first one that was
+            not handed out.
         streams: Connections to each storage host.
         prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB.
         timeout_s: Limit for connecting, and for a wait in which nothing arrives.
@@ -107,6 +142,8 @@ class Loader:
         job: str | None = None,
         name: str | None = None,
         epochs: int | None = None,
+        order: Literal["step", "ready"] = "step",
+        ready_window: int = 16,
         streams: int = 4,
         prefetch_mb: float = 256,
         timeout_s: float = 60,
@@ -133,6 +170,8 @@ class Loader:
             "job": job,
             "name": name,
             "epochs": _optional_count("epochs", epochs),
+            "order": order,
+            "ready_window": _integer("ready_window", ready_window, 1, 4096),
             "streams": _integer("streams", streams, 1, 1024),
             "prefetch_mb": _positive("prefetch_mb", prefetch_mb),
             "timeout_s": _positive("timeout_s", timeout_s),
@@ -140,21 +179,23 @@ class Loader:
             "max_bad_records": _integer("max_bad_records", max_bad_records, 0, 2**63),
             "workers": _integer("workers", workers, 0, 1024),
         }
-        self._reset((0, 0))
+        self._reset(Position(0, 0))
         self._opened()
 
-    def _reset(self, start: tuple[int, int]) -> None:
+    def _reset(self, start: Position) -> None:
         self._core: _core.Loader | None = None
         self._placement: _environment.Placement | None = None
         self._closed = False
         # Where the next pass starts; None: after the one before it.
-        self._start: tuple[int, int] | None = start
+        self._start: Position | None = start
         # The pass begun last. Iterators know its number, and the loader knows no iterator: a cycle
         # would keep the connections until the garbage collector runs.
         self._pass_number = 0
         self._pass_epoch: int | None = None  # while it has not ended
         # Where a pass is that worker processes read (see emlio.torch.DataLoader); None: the core's.
-        self._dealt: tuple[int, int] | None = None
+        self._dealt: Position | None = None
+        # Within this epoch the position is this rank's own: others have handed out other steps.
+        self._own_epoch: int | None = None
         # In a worker process: which of how many it is.
         self._worker: tuple[int, int] | None = None
 
@@ -183,6 +224,8 @@ class Loader:
                 job=placement.job,
                 name=options["name"] or "",
                 epochs=options["epochs"] or 0,
+                order=options["order"],
+                ready_window=options["ready_window"],
                 step_stride=1 if self._worker is None else self._worker[1],
                 streams=options["streams"],
                 prefetch_bytes=int(options["prefetch_mb"] * _MIB),
@@ -203,20 +246,21 @@ class Loader:
         if self._worker is None:
             _refuse_worker_process()
         core = self._opened()
-        epoch, step = self._next_start(core)
+        start = self._next_start(core)
         self._pass_number += 1
         self._pass_epoch = None
         self._dealt = None
-        self._start = (epoch, step)  # until its first batch is handed out
-        core.start_pass(epoch, step)
-        self._pass_epoch = epoch
+        self._start = start  # until its first batch is handed out
+        self._forget_own(start)
+        core.start_pass(*start)
+        self._pass_epoch = start.epoch
         return _Pass(self, self._pass_number)
 
-    def _next_start(self, core: _core.Loader) -> tuple[int, int]:
+    def _next_start(self, core: _core.Loader) -> Position:
         if self._start is not None:
             return self._start
-        epoch, step = self._position(core)
-        return (epoch, 0) if step == 0 else (epoch + 1, 0)
+        position = self._position(core)
+        return Position(position.epoch + 1, 0) if position.is_inside else position
 
     def _next_batch(self, pass_number: int) -> Batch | None:
         self._check_pass(pass_number)
@@ -227,7 +271,17 @@ class Loader:
             self._pass_epoch = None
         else:
             self._start = None
+            self._count_own(batch.epoch)
         return batch
+
+    def _forget_own(self, start: Position) -> None:
+        # At the start of an epoch all ranks agree.
+        if not start.is_inside:
+            self._own_epoch = None
+
+    def _count_own(self, epoch: int) -> None:
+        if self._options["order"] == "ready":
+            self._own_epoch = epoch
 
     def _check_pass(self, pass_number: int) -> None:
         if pass_number != self._pass_number:
@@ -244,7 +298,7 @@ class Loader:
         """The epoch of the pass begun last, or of the next one when that has ended."""
         if self._pass_epoch is not None:
             return self._pass_epoch
-        return self._next_start(self._opened())[0]
+        return self._next_start(self._opened()).epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Makes `epoch` the one that the next pass reads; a pass that is being read ends.
@@ -253,8 +307,8 @@ class Loader:
         epoch and still resume.
         """
         epoch = _integer("epoch", epoch, 0, 2**63)
-        if self._start is None or self._start[0] != epoch:
-            self._start = (epoch, 0)
+        if self._start is None or self._start.epoch != epoch:
+            self._start = Position(epoch, 0)
         self._end_pass()
 
     def state_dict(self) -> StateDict:
@@ -263,13 +317,21 @@ class Loader:
         The position is that of the first batch not handed out yet; after the last batch of an
         epoch it is the start of the next one. It belongs to all ranks, and fits any number of
         ranks as long as `global_batch_size` is the same.
+
+        With order="ready" the steps behind that one that were handed out are part of it. Several
+        ranks have handed out different ones, so that inside an epoch the state belongs to the rank
+        that made it, and names it: save and load one for each rank then.
         """
         core = self._opened()
-        epoch, step = self._position(core)
+        position = self._position(core)
+        is_own = position.is_inside and position.epoch == self._own_epoch and self.world_size > 1
         return {
             "version": _STATE_VERSION,
-            "epoch": epoch,
-            "step": step,
+            "epoch": position.epoch,
+            "step": position.step,
+            "handed_out": list(position.handed_out),
+            "rank": self.rank if is_own else None,
+            "world_size": self.world_size if is_own else None,
             "bad_records": core.stats()["bad_records"],
             **self._identity(core),
         }
@@ -278,7 +340,8 @@ class Loader:
         """Makes the next pass start at the position of a `state_dict`; one being read ends.
 
         Raises:
-            PlanMismatchError: The state belongs to other data or another order; says what differs.
+            PlanMismatchError: The state belongs to other data, another plan or another rank; says
+                what differs.
             InvalidArgumentError: It is not a state.
             UnsupportedError: It was made by a newer version.
         """
@@ -295,32 +358,50 @@ class Loader:
             raise InvalidArgumentError(f"the state has no {', '.join(missing)}")
         if state["plan_hash"] != identity["plan_hash"]:
             raise PlanMismatchError(_difference(state, identity))
-        epoch = _integer("the state's epoch", state["epoch"], 0, 2**63)
-        step = _integer("the state's step", state["step"], 0, core.steps_per_epoch)
+        owner = (state.get("rank"), state.get("world_size"))
+        here = (self.rank, self.world_size)
+        if owner not in ((None, None), here):
+            raise PlanMismatchError(
+                f'the state was saved inside an epoch with order="ready" by rank {owner[0]} of '
+                f"{owner[1]}, and every rank has handed out other batches; this is rank {here[0]} "
+                f"of {here[1]}. Load the state that this rank has saved. For one state of all "
+                'ranks, or another number of them, save between epochs, or use order="step"'
+            )
+        position = _position_of(state, core.steps_per_epoch)
         bad_records = _integer("the state's bad_records", state.get("bad_records", 0), 0, 2**63)
         core.set_bad_records(bad_records)
-        self._start = (epoch + 1, 0) if step == core.steps_per_epoch else (epoch, step)
+        self._start = position
+        self._own_epoch = None if owner == (None, None) else position.epoch
         self._end_pass()
 
-    def _position(self, core: _core.Loader) -> tuple[int, int]:
-        return self._start or self._dealt or core.cursor()
+    def _position(self, core: _core.Loader) -> Position:
+        if known := self._start or self._dealt:
+            return known
+        epoch, step, handed_out = core.cursor()
+        return Position(epoch, step, tuple(handed_out))
 
-    def _deal_pass(self) -> tuple[int, int, int]:
-        """Begins a pass that worker processes read: its number, epoch and first step."""
-        epoch, step = self._next_start(self._opened())
+    def _deal_pass(self) -> tuple[int, Position]:
+        """Begins a pass that worker processes read: its number, and where it starts."""
+        start = self._next_start(self._opened())
         self._end_pass()
-        self._start, self._pass_epoch = (epoch, step), epoch
-        return self._pass_number, epoch, step
+        self._start, self._pass_epoch = start, start.epoch
+        self._forget_own(start)
+        return self._pass_number, start
 
-    def _count_dealt(self, epoch: int, step: int, steps: int) -> None:
-        """The batch before `step` of the dealt pass was handed out."""
-        ended = step == steps
+    def _count_dealt(self, epoch: int, position: Position) -> None:
+        """A batch of the dealt pass over `epoch` was handed out, which is at `position` now."""
         self._start = None
-        self._dealt = (epoch + 1, 0) if ended else (epoch, step)
-        self._pass_epoch = None if ended else epoch
+        self._dealt = position
+        self._pass_epoch = epoch if position.epoch == epoch else None
+        self._count_own(epoch)
 
-    def _for_worker(self, number: int, count: int, start: tuple[int, int]) -> "Loader":
-        """In a worker process: a loader of every count-th batch from the number-th on."""
+    def _for_worker(self, number: int, count: int, start: Position) -> "Loader":
+        """In a worker process: a loader of every count-th step from the number-th on."""
+        step = start.step + number
+        handed_out = {done for done in start.handed_out if (done - step) % count == 0}
+        while step in handed_out:
+            step += count
+        behind = tuple(sorted(done for done in handed_out if done > step))
         options = self._options
         loader = Loader.__new__(Loader)
         loader._options = {
@@ -330,7 +411,7 @@ class Loader:
             "prefetch_mb": max(1, options["prefetch_mb"] / count),
             "workers": options["workers"] or 1,
         }
-        loader._reset((start[0], start[1] + number))
+        loader._reset(Position(start.epoch, step, behind))
         loader._worker = (number, count)
         return loader
 
@@ -421,11 +502,12 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         start = self._start if self._core is None else self._position(self._core)
-        return {"options": self._options, "start": start}
+        return {"options": self._options, "start": start, "own_epoch": self._own_epoch}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._options = state["options"]
         self._reset(state["start"])
+        self._own_epoch = state["own_epoch"]
 
     def __repr__(self) -> str:
         options = self._options
@@ -472,6 +554,20 @@ def _refuse_worker_process() -> None:
             "would read all data; set num_workers=0, since receiving and parsing have their own "
             "threads, or use emlio.torch.DataLoader, which deals the batches out to workers"
         )
+
+
+def _position_of(state: Mapping[str, Any], steps: int) -> Position:
+    epoch = _integer("the state's epoch", state["epoch"], 0, 2**63)
+    step = _integer("the state's step", state["step"], 0, steps)
+    handed_out = state.get("handed_out", ())
+    if isinstance(handed_out, str) or not isinstance(handed_out, Sequence):
+        raise InvalidArgumentError(f"the state's handed_out is a list, not {handed_out!r}")
+    before = step
+    for done in handed_out:
+        before = _integer("a step of the state's handed_out", done, before + 1, steps - 1)
+    if step == steps:
+        return Position(epoch + 1, 0)
+    return Position(epoch, step, tuple(handed_out))
 
 
 def _difference(state: Mapping[str, Any], identity: StateDict) -> str:

@@ -25,7 +25,7 @@ from emlio._core import (
     Ragged,
     UnsupportedError,
 )
-from emlio._loader import Loader, Source, StateDict, _refuse_worker_process
+from emlio._loader import Loader, Position, Source, StateDict, _refuse_worker_process
 
 __all__ = ["VALID", "DataLoader", "IterableDataset", "RaggedTensor", "to_tensors"]
 
@@ -117,8 +117,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._pads = self.loader._options["tail"] == "pad"
         self._transform = transform
         self._compared = False
-        # The pass that worker processes started now shall read: epoch and first step.
-        self._worker_start: tuple[int, int] | None = None
+        # Where the pass starts that worker processes started now shall read.
+        self._worker_start: Position | None = None
 
     def __iter__(self) -> Iterator[Any]:
         worker = torch.utils.data.get_worker_info()
@@ -129,20 +129,20 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         # Not a generator: the pass begins here, and its errors are raised here.
         return map(self._item, iter(self.loader))
 
-    def _dealt_iter(self, worker: Any, start: tuple[int, int]) -> Iterator[Any]:
+    def _dealt_iter(self, worker: Any, start: Position) -> Iterator["_Dealt"]:
         loader = self.loader._for_worker(worker.id, worker.num_workers, start)
-        if start[1] + worker.id >= len(loader):
+        if loader._next_start(loader._opened()).step >= len(loader):
             return iter(())
-        return map(self._portable_item, iter(loader))
+        return map(self._dealt_item, iter(loader))
 
-    def _portable_item(self, batch: Batch) -> Any:
+    def _dealt_item(self, batch: Batch) -> "_Dealt":
         item = self._item(batch)
         if isinstance(item, Batch):
             raise UnsupportedError(
                 "an emlio.Batch cannot leave a worker process: ask for features, which become "
                 "tensors, or give a transform that returns something else"
             )
-        return item
+        return _Dealt(batch.step, item)
 
     def _item(self, batch: Batch) -> Any:
         item: Any = batch
@@ -200,7 +200,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     of uint8 arrays.
 
     The state is that of the data set, exact at any moment: what was handed out, not what workers
-    have read ahead.
+    have read ahead. With order="ready" each worker hands its batches out as they become complete.
 
     Args:
         dataset: What to read.
@@ -221,20 +221,22 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             raise InvalidArgumentError("batch_size belongs to the data set: its items are batches")
         if options.get("persistent_workers"):
             raise InvalidArgumentError("persistent_workers: workers start anew with every pass")
-        super().__init__(dataset, num_workers=num_workers, **{**options, "batch_size": None})
+        collate = _CollateDealt(options.get("collate_fn") or torch.utils.data.default_convert)
+        options = {**options, "batch_size": None, "collate_fn": collate}
+        super().__init__(dataset, num_workers=num_workers, **options)
 
     def __iter__(self) -> Any:
         if self.num_workers == 0:
             return super().__iter__()
         dataset = self.dataset
         dataset._compare_plans()
-        number, *start = dataset.loader._deal_pass()
-        dataset._worker_start = (start[0], start[1])
+        number, start = dataset.loader._deal_pass()
+        dataset._worker_start = start
         try:
             items = super().__iter__()  # the workers start with a copy of the data set as it is now
         finally:
             dataset._worker_start = None
-        return _DealtPass(dataset.loader, number, (start[0], start[1]), items)
+        return _DealtPass(dataset.loader, number, start, items)
 
     def state_dict(self) -> StateDict:
         """See `emlio.Loader.state_dict`."""
@@ -245,31 +247,52 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self.dataset.load_state_dict(state)
 
 
+class _Dealt(NamedTuple):
+    """What a worker process hands over."""
+
+    step: int
+    item: Any
+
+
+class _CollateDealt:
+    """Applies a collate_fn to items, whether they come from a worker process or not."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self._collate = collate
+
+    def __call__(self, item: Any) -> Any:
+        if isinstance(item, _Dealt):
+            return _Dealt(item.step, self._collate(item.item))
+        return self._collate(item)
+
+
 class _DealtPass(Iterator[Any]):
     """A pass that worker processes read. Keeps the loader's position."""
 
     def __init__(
-        self, loader: Loader, number: int, start: tuple[int, int], items: Iterator[Any]
+        self, loader: Loader, number: int, start: Position, items: Iterator[_Dealt]
     ) -> None:
         self._loader = loader
         self._number = number
-        self._epoch, self._step = start
+        self._epoch = start.epoch
+        self._position = start
         self._items = items
 
     def __next__(self) -> Any:
         self._loader._check_pass(self._number)
         steps = len(self._loader)
         try:
-            item = next(self._items)
+            dealt = next(self._items)
         except StopIteration:
-            if self._step == steps:
+            if self._position.epoch != self._epoch:
                 raise
             raise InternalError(
-                f"the workers ended after {self._step} of {steps} batches of epoch {self._epoch}"
+                f"the workers ended before step {self._position.step} of {steps} of epoch "
+                f"{self._epoch} came"
             ) from None
-        self._step += 1
-        self._loader._count_dealt(self._epoch, self._step, steps)
-        return item
+        self._position = self._position.after(dealt.step, steps)
+        self._loader._count_dealt(self._epoch, self._position)
+        return dealt.item
 
 
 def _distributed() -> bool:

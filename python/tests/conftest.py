@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets, loaders and daemons for the tests of the Python package."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import emlio
 import shards
-from processes import Daemon
+from processes import Daemon, emlio_executable
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,6 +28,21 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four shards with the records `shards.labelled(0)` to `shards.labelled(99)`."""
     return shards.write_labelled(tmp_path_factory.mktemp("hundred"), 100)
+
+
+@pytest.fixture(scope="session")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Raw records of 40 KB, 40 batches of 8: two in one folder, two in the other, and so on."""
+    folder = tmp_path_factory.mktemp("halves")
+    command = [emlio_executable(), "convert", "synthetic", str(folder / "all"), "--shards", "40"]
+    size = ["--records", "320", "--record-bytes", "40KB"]
+    subprocess.run([*command, *size], check=True, capture_output=True)
+    halves = (folder / "a", folder / "b")
+    for half in halves:
+        half.mkdir()
+    for number, shard in enumerate(sorted((folder / "all").glob("*.tfrecord"))):
+        shard.rename(halves[number // 2 % 2] / shard.name)
+    return halves
 
 
 @pytest.fixture

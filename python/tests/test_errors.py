@@ -163,7 +163,9 @@ def test_compressed_shards_are_refused(tmp_path: Path) -> None:
 
     path = tmp_path / "x.tfrecord"
     path.write_bytes(gzip.compress(b"".join(shards.frame(bytes(100)) for _ in range(100))))
-    with pytest.raises(emlio.UnsupportedError, match=r"x\.tfrecord.*gzip"):
+    with pytest.raises(
+        emlio.UnsupportedError, match=r"x\.tfrecord.*gzip.*emlio convert recompress"
+    ):
         Loader(path, batch_size=4)
 
 

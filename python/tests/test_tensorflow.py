@@ -85,6 +85,25 @@ def tensorflow_example(number: int, count: int | None) -> Any:
     return tf.train.Example(features=tf.train.Features(feature=features))
 
 
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_what_tensorflow_compresses_is_converted(tmp_path: Path, compression: str) -> None:
+    payloads = [tensorflow_example(n, count).SerializeToString() for n, count in enumerate(COUNTS)]
+    payloads += [b"", os.urandom(3 << 20), bytes(3 << 20)]
+    paths = {"": tmp_path / "plain.tfrecord", compression: tmp_path / "compressed.tfrecord"}
+    for options, path in paths.items():
+        with tf.io.TFRecordWriter(str(path), options) as writer:
+            for payload in payloads:
+                writer.write(payload)
+    with pytest.raises(emlio.UnsupportedError, match="emlio convert recompress"):
+        emlio.Loader(paths[compression], batch_size=1)
+    for check in ([], ["--check"]):
+        convert("recompress", paths[compression], tmp_path / "converted", *check)
+    converted = tmp_path / "converted" / "compressed.tfrecord"
+    assert converted.read_bytes() == paths[""].read_bytes()
+    with emlio.Loader(converted, batch_size=len(payloads)) as loader:
+        assert next(iter(loader)).records.tolist() == payloads
+
+
 def test_we_read_what_tensorflow_writes(tmp_path: Path) -> None:
     path = tmp_path / "tf.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:

@@ -198,6 +198,13 @@ def test_spawned_workers_get_bytes_as_arrays(hundred: Path) -> None:
         assert [value.tobytes() for value in item["payload"]] == expected["payload"].tolist()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_collate_fn_gets_what_the_data_set_yields(hundred: Path, workers: int) -> None:
+    dataset = IterableDataset(hundred, batch_size=50, features={"id": "int64"})
+    loader = DealingLoader(dataset, num_workers=workers, collate_fn=lambda item: item["id"].sum())
+    assert [int(item) for item in loader] == [1225, 3725]
+
+
 def test_an_error_in_a_worker_arrives_with_its_kind_and_place(tmp_path: Path) -> None:
     folder = shards.write_labelled(tmp_path / "data", 100)
     shard = sorted(folder.iterdir())[0]

@@ -55,6 +55,8 @@ def test_help_lists_exit_codes_and_every_subcommand(emlio: Emlio) -> None:
         (["frobnicate"], "frobnicate"),
         (["convert"], "imagefolder"),
         (["index"], "patterns"),
+        (["pull", "x", "--batch-size", "1", "--order", "sorted"], "step and ready"),
+        (["pull", "x", "--batch-size", "1", "--ready-window", "0"], "--ready-window"),
         (["serve", "no-equals-sign"], "NAME=PATTERN"),
         (["serve", "=x"], "NAME=PATTERN"),
         (["serve", "a/b=x"], "a/b"),
@@ -347,6 +349,32 @@ def test_local_files_give_the_same_batches_as_tcp(
     local = pull_report(emlio, shards, *settings, "--dump-indices", tmp_path / "local")
     assert local["plan_hash"] == remote["plan_hash"]
     assert (tmp_path / "local").read_text() == (tmp_path / "remote").read_text()
+
+
+def test_order_ready_gives_the_same_batches_of_each_epoch(
+    emlio: Emlio, serve: Serve, shards: Path, tmp_path: Path
+) -> None:
+    first, second, third = sorted(shards.glob("*.tfrecord"))
+    sources = (
+        f"{serve({'a': first}).endpoint}/a",
+        f"{serve({'b': second}).endpoint}/b",
+        third,
+    )
+    settings = (*sources, "--batch-size", 7, "--epochs", 2, "--check-once")
+    in_order = pull_report(emlio, *settings, "--dump-indices", tmp_path / "step")
+    ready = pull_report(
+        emlio,
+        *(*settings, "--order", "ready", "--ready-window", 30),
+        *("--dump-indices", tmp_path / "ready"),
+    )
+    assert (in_order["order"], ready["order"], ready["ready_window"]) == ("step", "ready", 30)
+    assert ready["plan_hash"] == in_order["plan_hash"]
+    assert ready["check_once"] == once(passes=2)
+    came = read_dump(tmp_path / "ready")
+    assert [line[0] for line in came] == [0] * 43 + [1] * 43
+    assert sorted(came) == read_dump(tmp_path / "step")
+    some = pull_report(emlio, *settings, "--order", "ready", "--batches", 50)
+    assert some["check_once"] == once(passes=2)
 
 
 @pytest.mark.parametrize(

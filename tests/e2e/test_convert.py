@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+import resource
 import signal
 import subprocess
 import time
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +42,18 @@ def start(emlio_bin: str, tmp_path: Path, *args: object) -> subprocess.Popen[byt
 
 
 def break_off(
-    emlio_bin: str, tmp_path: Path, folder: Path, number: signal.Signals, more_shards: int
+    emlio_bin: str,
+    tmp_path: Path,
+    folder: Path,
+    number: signal.Signals,
+    more_shards: int,
+    command: Sequence[object] = (),
 ) -> int:
     """Ends a conversion when so many shards more are finished; gives how many are."""
+    command = command or ("synthetic", folder, *SETTINGS)
     unfinished = folder / ".emlio-convert"
     before = len(shards_in(unfinished))
-    process = start(emlio_bin, tmp_path, "synthetic", folder, *SETTINGS)
+    process = start(emlio_bin, tmp_path, *command)
 
     def is_far_enough() -> bool:
         """Lets it run for a moment only, or on a busy machine it would be done before we look."""
@@ -167,3 +178,104 @@ def test_shards_of_an_unfortunate_size_are_told(emlio: Emlio, tmp_path: Path) ->
     assert "100 shards" in done.stderr
     assert "small" in done.stderr
     assert json.loads(done.stdout)["recommended_shards"] == 1
+
+
+def compressed(emlio: Emlio, folder: Path, count: int, record_bytes: int) -> dict[str, bytes]:
+    """A folder of shards of 20 records, gzip and zlib in turn; gives what each holds, by name."""
+    emlio(
+        *("convert", "synthetic", folder.parent / "plain", "--records", 20 * count),
+        *("--record-bytes", record_bytes, "--shards", count),
+    )
+    folder.mkdir()
+    contents = {}
+    for number, path in enumerate(shards_in(folder.parent / "plain")):
+        contents[path.name] = path.read_bytes()
+        if number % 2 == 0:
+            (folder / f"{path.name}.gz").write_bytes(gzip.compress(contents[path.name], 1))
+        else:
+            (folder / path.name).write_bytes(zlib.compress(contents[path.name], 1))
+    return contents
+
+
+def test_compressed_shards_become_plain_ones_that_can_be_served(
+    emlio: Emlio, tmp_path: Path
+) -> None:
+    source, folder = tmp_path / "compressed", tmp_path / "shards"
+    contents = compressed(emlio, source, 4, 1000)
+    before = {path: path.read_bytes() for path in source.iterdir()}
+    # The errors of those who want to read them name the command.
+    for args in (("index", source), ("verify", source), ("pull", source, "--batch-size", 1)):
+        done = emlio(*args, code=1)
+        assert "emlio convert recompress" in done.stdout + done.stderr
+
+    report = convert_report(emlio, "recompress", source, folder)
+    assert report["gzip_sources"] == report["zlib_sources"] == 2
+    assert report["plain_sources"] == 0
+    assert report["records"] == 80
+    assert report["source_bytes"] == sum(map(len, before.values()))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
+    assert {path: path.read_bytes() for path in source.iterdir()} == before
+    check = convert_report(emlio, "recompress", source / "*", folder, "--check")
+    assert check["checked"]
+    assert check["records"] == 80
+    emlio("pull", folder, "--batch-size", 10, "--check-once")
+
+    again = convert_report(emlio, "recompress", source, folder, code=2)["error"]
+    assert "holds 4 shards already" in again["message"]
+    assert (
+        "4 shards, 80 records"
+        in emlio(
+            "convert",
+            "recompress",
+            source / "*00000*",
+            source / "*0000[1-3]*",
+            folder,
+            "--overwrite",
+        ).stdout
+    )
+
+
+def test_decompressing_goes_on_after_a_kill(emlio: Emlio, emlio_bin: str, tmp_path: Path) -> None:
+    source, folder = tmp_path / "compressed", tmp_path / "shards"
+    contents = compressed(emlio, source, 12, 200_000)
+    command = ["recompress", source, folder, "--jobs", 1]
+    finished = break_off(emlio_bin, tmp_path, folder, signal.SIGKILL, 3, command)
+    report = convert_report(emlio, *command)
+    assert report["kept_shards"] in (finished, finished - 1)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
+
+
+def test_a_damaged_compressed_shard_leaves_nothing_behind(emlio: Emlio, tmp_path: Path) -> None:
+    source, folder = tmp_path / "compressed", tmp_path / "shards"
+    compressed(emlio, source, 1, 1000)
+    (path,) = source.iterdir()
+    good = path.read_bytes()
+    for bad, what in (
+        (good[:-3], rf"{path.name} \(decompressed\), record 20 at offset 20320: damaged gzip data"),
+        (good + b"more", r"bytes that do not belong to it follow its end"),
+        (good[:-8] + bytes(8), r"incorrect data check"),
+        (good[:5000] + b"\0" + good[5001:], r"record \d+ at offset \d+: "),
+    ):
+        path.write_bytes(bad)
+        error = convert_report(emlio, "recompress", source, folder, code=1)["error"]
+        assert re.search(what, error["message"])
+        assert list(folder.iterdir()) == []
+
+
+def test_what_was_compressed_well_needs_no_memory(emlio: Emlio, tmp_path: Path) -> None:
+    source, folder = tmp_path / "compressed", tmp_path / "shards"
+    emlio("convert", "synthetic", tmp_path / "one", "--records", 1, "--record-bytes", 8)
+    (one,) = shards_in(tmp_path / "one")
+    plain = one.read_bytes() * 40_000
+    source.mkdir()
+    with gzip.open(source / "bomb", "wb") as bomb:
+        for _ in range(150):
+            bomb.write(plain)
+    limit = 100 << 20
+    assert (source / "bomb").stat().st_size < limit / 100 < limit < 150 * len(plain)
+
+    def limit_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    emlio("convert", "recompress", source, folder, before=limit_memory)
+    assert (folder / "bomb").stat().st_size == 150 * len(plain)

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/dataset/find_shards.h"
 #include "interrupt.h"
 
 namespace emlio::tool {
@@ -76,6 +77,29 @@ int RunConvertImageFolder(const ConvertImageFolderCommand& command) {
                          }
                          (*json)["passed_over"] = summary.passed_over;
                          (*json)["classes"] = summary.classes;
+                       });
+}
+
+int RunConvertRecompress(ConvertRecompressCommand command) {
+  auto found = dataset::FindShards(command.patterns);
+  if (!found.ok()) {
+    return Report(command.json)
+        .Finish(found.status(), {{"destination", command.options.destination}});
+  }
+  for (dataset::FoundShard& shard : *found)
+    command.options.sources.push_back(std::move(shard.path));
+  return RunConversion(command.options, command.json, &convert::RecompressShards,
+                       [](const convert::RecompressSummary& summary, const Report& report,
+                          nlohmann::ordered_json* json) {
+                         if (report.for_people()) {
+                           fmt::print("{} of sources: {} gzip, {} zlib, {} not compressed\n",
+                                      FormatBytes(static_cast<double>(summary.source_bytes)),
+                                      summary.gzip, summary.zlib, summary.plain);
+                         }
+                         (*json)["source_bytes"] = summary.source_bytes;
+                         (*json)["gzip_sources"] = summary.gzip;
+                         (*json)["zlib_sources"] = summary.zlib;
+                         (*json)["plain_sources"] = summary.plain;
                        });
 }
 

@@ -178,9 +178,11 @@ Status Pull::RunPass(loader::Cursor* at) {
   pass.epoch = at->epoch;
   pass.first_step = at->step;
   if (command_.check_once) check_.BeginPass(at->epoch, at->step);
+  bool ended = false;
   while (!EnoughBatches()) {
     EMLIO_ASSIGN_OR_RETURN(const auto batch, loader_.Next(&InterruptFlag::IsSet));
-    if (batch == nullptr) break;
+    ended = batch == nullptr;
+    if (ended) break;
     const uint64_t records = batch->records().size();
     ++pass.batches;
     pass.records += records;
@@ -196,17 +198,17 @@ Status Pull::RunPass(loader::Cursor* at) {
     bar_.Update(
         {.items_done = records_, .items_total = records_due_, .bytes_done = payload_bytes_});
     if (command_.check_once) {
-      check_.Add(batch->indices().first(batch->valid_records()));
+      check_.Add(batch->step(), batch->indices().first(batch->valid_records()));
       // Due, known and allowed to be missing.
       for (const loader::Batch::BadRecord& bad : batch->bad_records()) {
-        if (bad.is_valid) check_.Add({&bad.index, 1});
+        if (bad.is_valid) check_.Add(batch->step(), {&bad.index, 1});
       }
     }
     EMLIO_RETURN_IF_ERROR(dump_.Write(*batch));
     // Next looks at the flag only while it waits.
     if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal");
   }
-  if (command_.check_once) check_.EndPass(pass.first_step + pass.batches);
+  if (command_.check_once) check_.EndPass(ended);
   *at = {.epoch = pass.epoch + 1, .step = 0};
   return OkStatus();
 }
@@ -276,6 +278,8 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"world_size", options.world_size},
       {"streams", options.streams},
       {"prefetch_mb", options.prefetch_bytes >> 20},
+      {"order", loader::OrderName(options.order)},
+      {"ready_window", options.ready_window},
       {"epochs", std::move(epochs)},
   };
   if (command_.check_once) {

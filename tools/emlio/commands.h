@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emlio/convert/image_folder.h"
+#include "emlio/convert/recompress.h"
 #include "emlio/convert/synthetic.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/loader.h"
@@ -89,6 +90,13 @@ struct ConvertImageFolderCommand {
   std::string json;
 };
 int RunConvertImageFolder(const ConvertImageFolderCommand& command);
+
+struct ConvertRecompressCommand {
+  convert::RecompressOptions options;  // without sources
+  std::vector<std::string> patterns;   // of the sources
+  std::string json;
+};
+int RunConvertRecompress(ConvertRecompressCommand command);
 
 struct ConvertSyntheticCommand {
   convert::SyntheticOptions options;

@@ -22,10 +22,12 @@ class ExactlyOnce {
 
   // A pass over the steps from first_step on begins.
   void BeginPass(uint64_t epoch, uint64_t first_step);
-  // A batch of that pass: numbers in manifest order of its records, without those that pad it.
-  void Add(std::span<const uint64_t> indices);
-  // The pass ended before `end_step`; every record of the steps before it was due.
-  void EndPass(uint64_t end_step);
+  // From a batch of that pass, in any order of steps: numbers in manifest order of its records,
+  // without those that pad it.
+  void Add(uint64_t step, std::span<const uint64_t> indices);
+  // The pass is over. Due was every record of the steps that came or, if the epoch has `ended`, of
+  // all its steps.
+  void EndPass(bool ended);
 
   uint64_t passes() const { return passes_; }
   uint64_t repeated() const { return repeated_; }      // came again within a pass
@@ -39,7 +41,8 @@ class ExactlyOnce {
   const uint32_t world_size_;
   uint64_t epoch_ = 0;
   uint64_t first_step_ = 0;
-  uint64_t distinct_ = 0;  // of this pass
+  uint64_t distinct_ = 0;        // of this pass
+  std::vector<uint64_t> steps_;  // that came
   std::vector<uint64_t> seen_;
   std::vector<uint64_t> due_;
   uint64_t passes_ = 0;

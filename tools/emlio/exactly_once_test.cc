@@ -39,9 +39,9 @@ TEST(ExactlyOnceTest, AcceptsEveryPassOfEveryRank) {
       const uint64_t first_step = epoch == 0 ? 4 : 0;
       check.BeginPass(epoch, first_step);
       for (uint64_t step = first_step; step < plan.steps_per_epoch(); ++step) {
-        check.Add(BatchOf(plan, epoch, step, rank, 3));
+        check.Add(step, BatchOf(plan, epoch, step, rank, 3));
       }
-      check.EndPass(plan.steps_per_epoch());
+      check.EndPass(/*ended=*/true);
     }
     EXPECT_TRUE(check.ok());
     EXPECT_EQ(check.passes(), 2u);
@@ -58,9 +58,9 @@ TEST(ExactlyOnceTest, TellsMissingRepeatedAndUnexpectedApart) {
     if (step == 2) batch.push_back(batch.front());                         // one twice
     if (step == 3) batch.push_back(BatchOf(plan, 0, step, 1, 2).front());  // the other rank's
     if (step == 4) batch.push_back(100);                                   // outside the data set
-    check.Add(batch);
+    check.Add(step, batch);
   }
-  check.EndPass(plan.steps_per_epoch());
+  check.EndPass(/*ended=*/true);
   EXPECT_FALSE(check.ok());
   EXPECT_EQ(check.missing(), 1u);
   EXPECT_EQ(check.repeated(), 1u);
@@ -74,8 +74,8 @@ TEST(ExactlyOnceTest, PaddingIsNeitherDueNorARepetition) {
     batch.resize(batch.size() - plan.Share(0, rank, 4).padded);
     ExactlyOnce check(plan, rank, 4);
     check.BeginPass(0, 0);
-    check.Add(batch);
-    check.EndPass(1);
+    check.Add(0, batch);
+    check.EndPass(/*ended=*/true);
     EXPECT_TRUE(check.ok()) << "rank " << rank;
   }
 }
@@ -84,9 +84,25 @@ TEST(ExactlyOnceTest, PassThatStopsEarlyOwesOnlyItsSteps) {
   const plan::Plan plan = MakePlan(100, 10);
   ExactlyOnce check(plan, 0, 1);
   check.BeginPass(0, 2);
-  check.Add(BatchOf(plan, 0, 2, 0, 1));
-  check.EndPass(3);
+  check.Add(2, BatchOf(plan, 0, 2, 0, 1));
+  check.EndPass(/*ended=*/false);
   EXPECT_TRUE(check.ok());
+  // In another order of steps.
+  check.BeginPass(0, 2);
+  check.Add(5, BatchOf(plan, 0, 5, 0, 1));
+  check.Add(3, BatchOf(plan, 0, 3, 0, 1));
+  check.EndPass(/*ended=*/false);
+  EXPECT_TRUE(check.ok());
+}
+
+TEST(ExactlyOnceTest, AnEpochThatEndsWithoutSomeOfItsStepsOwesThem) {
+  const plan::Plan plan = MakePlan(100, 10);
+  ExactlyOnce check(plan, 0, 1);
+  check.BeginPass(0, 0);
+  for (const uint64_t step : {0, 2, 1, 3, 5, 6, 7, 8})
+    check.Add(step, BatchOf(plan, 0, step, 0, 1));
+  check.EndPass(/*ended=*/true);
+  EXPECT_EQ(check.missing(), 20u);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "console.h"
@@ -283,6 +284,14 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
                   "Name common to all ranks of a job; ranks that disagree about the plan are "
                   "refused");
   sub->add_option("--name", options.name, "Tells the loaders of one job apart");
+  AddNamed(
+      sub, "--order", &loader::ParseOrder, [&](loader::Order value) { options.order = value; },
+      "When batches are handed out: step (in order), or ready (as they become complete)")
+      ->default_str("step");
+  AddCount(sub, "--ready-window", &options.ready_window,
+           "With --order ready: steps that may be handed out, from the first one that was not on",
+           {.lowest = 1, .highest = loader::kMaxReadyWindow})
+      ->capture_default_str();
   AddCount(sub, "--streams", &options.streams, "Data connections to each daemon");
   AddMib(sub, "--prefetch-mb", &options.prefetch_bytes,
          "Payload received or on the way, not yet handed out");
@@ -445,9 +454,12 @@ CLI::App* AddPlan(CLI::App& app, PlanCommand& command) {
   return sub;
 }
 
-void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
+void AddPrefix(CLI::App* sub, convert::ShardSetOptions& options) {
   sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
       ->capture_default_str();
+}
+
+void AddShardSet(CLI::App* sub, convert::ShardSetOptions& options) {
   auto* overwrite = sub->add_flag(
       "--overwrite", options.overwrite,
       "Replace the shards that the folder already holds, once the new ones are complete; drop an "
@@ -470,6 +482,7 @@ CLI::App* AddConvertImageFolder(CLI::App* convert, ConvertImageFolderCommand& co
   sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
       ->type_name("DST")
       ->required();
+  AddPrefix(sub, options);
   AddShardSet(sub, options);
   auto* shards = AddCount(sub, "--shards", &options.shards,
                           "How many; 0: as many as give shards of --shard-mb")
@@ -479,6 +492,29 @@ CLI::App* AddConvertImageFolder(CLI::App* convert, ConvertImageFolderCommand& co
       "--no-shuffle", [&options] { options.shuffle = false; },
       "Leave the images in order of class and path instead of mixing them");
   AddCount(sub, "--seed", &options.seed, "Of the mixing");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
+CLI::App* AddConvertRecompress(CLI::App* convert, ConvertRecompressCommand& command) {
+  convert::RecompressOptions& options = command.options;
+  CLI::App* sub = convert->add_subcommand(
+      "recompress",
+      "TFRecord shards that are gzip or zlib data to plain ones, which can be served");
+  sub->add_option_function<std::vector<std::string>>(
+         "paths",
+         [&command](std::vector<std::string> paths) {
+           command.options.destination = std::move(paths.back());
+           paths.pop_back();
+           command.patterns = std::move(paths);
+         },
+         "Shards: files, directories or glob patterns (quote them); last the folder for the plain "
+         "ones, made when missing")
+      ->type_name("SRC ... DST")
+      ->expected(2, std::numeric_limits<int>::max())
+      ->required();
+  AddShardSet(sub, options);
+  AddMaxRecord(sub, &options.max_record_bytes, "Refuse shards with a larger record");
   AddJson(sub, &command.json);
   return sub;
 }
@@ -497,6 +533,7 @@ CLI::App* AddConvertSynthetic(CLI::App* convert, ConvertSyntheticCommand& comman
       ->type_name("SIZE")
       ->required();
   AddCount(sub, "--shards", &options.shards, "How many shards");
+  AddPrefix(sub, options);
   AddShardSet(sub, options);
   AddCount(sub, "--seed", &options.seed, "Of the bytes");
   sub->add_flag("--example", options.as_example,
@@ -541,6 +578,7 @@ int Main(int argc, char** argv) {
   InspectCommand inspect;
   PlanCommand plan;
   ConvertImageFolderCommand image_folder;
+  ConvertRecompressCommand recompress;
   ConvertSyntheticCommand synthetic;
   const CLI::App* const serve_sub = AddServe(app, serve);
   const CLI::App* const pull_sub = AddPull(app, pull);
@@ -551,6 +589,7 @@ int Main(int argc, char** argv) {
   CLI::App* const convert = app.add_subcommand("convert", "Make TFRecord shards out of other data");
   convert->require_subcommand(0, 1);
   const CLI::App* const image_folder_sub = AddConvertImageFolder(convert, image_folder);
+  const CLI::App* const recompress_sub = AddConvertRecompress(convert, recompress);
   const CLI::App* const synthetic_sub = AddConvertSynthetic(convert, synthetic);
   for (CLI::App* sub : app.get_subcommands({})) {
     if (sub != convert) AddLog(sub);
@@ -575,6 +614,7 @@ int Main(int argc, char** argv) {
     if (inspect_sub->parsed()) return RunInspect(inspect);
     if (plan_sub->parsed()) return RunPlan(plan);
     if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
+    if (recompress_sub->parsed()) return RunConvertRecompress(std::move(recompress));
     if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
     fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
     return static_cast<int>(kExitUsage);

@@ -76,11 +76,11 @@ class ComparingSink : public ShardSink {
 
 // The destination holds the files of the set and no other shards.
 Status CheckNames(const ShardSetOptions& options, const ShardSet& set) {
-  EMLIO_ASSIGN_OR_RETURN(const auto present, ShardNamesIn(options.destination));
+  EMLIO_ASSIGN_OR_RETURN(const auto present, ShardNamesIn(options.destination, set.names));
   std::set<std::string> others(present.begin(), present.end());
   std::string missing;
   for (uint64_t i = 0; i < set.shards; ++i) {
-    std::string name = ShardName(options.prefix, i, set.shards);
+    std::string name = set.Name(options, i);
     if (others.erase(name) == 0 && missing.empty()) missing = std::move(name);
   }
   if (!missing.empty()) {
@@ -119,10 +119,11 @@ Result<ShardSetSummary> CheckShards(const ShardSetOptions& options, const ShardS
     ShardSetSummary summary EMLIO_GUARDED_BY(mu);
   } shared;
   const auto check = [&](uint64_t shard, const std::stop_token& stop) -> Status {
-    const std::string path = PathIn(options, ShardName(options.prefix, shard, set.shards));
+    const std::string path = PathIn(options, set.Name(options, shard));
     EMLIO_ASSIGN_OR_RETURN(const auto file, OpenForReading(path));
     EMLIO_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());
-    EMLIO_ASSIGN_OR_RETURN(const auto reader, tfrecord::ShardReader::Open(file.get()));
+    EMLIO_ASSIGN_OR_RETURN(const auto reader, tfrecord::ShardReader::Open(
+                                                  file.get(), tfrecord::kHighestMaxRecordBytes));
     ComparingSink sink(path, reader.get(), &tally, stop);
     EMLIO_RETURN_IF_ERROR(set.fill(shard, &sink));
     EMLIO_RETURN_IF_ERROR(sink.End());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "emlio/base/file.h"
 
@@ -37,10 +38,13 @@ bool IsShardName(std::string_view name) {
   return TakeNumber("-of-", &name) && TakeNumber("-", &name) && !name.empty();
 }
 
-Result<std::vector<std::string>> ShardNamesIn(const std::string& folder) {
-  EMLIO_ASSIGN_OR_RETURN(std::vector<std::string> names, NamesInDirectory(folder));
-  std::erase_if(names, [](const std::string& name) { return !IsShardName(name); });
-  return names;
+Result<std::vector<std::string>> ShardNamesIn(const std::string& folder,
+                                              std::span<const std::string> names) {
+  EMLIO_ASSIGN_OR_RETURN(std::vector<std::string> present, NamesInDirectory(folder));
+  const std::set<std::string_view> also(names.begin(), names.end());
+  std::erase_if(
+      present, [&](const std::string& name) { return !IsShardName(name) && !also.contains(name); });
+  return present;
 }
 
 }  // namespace emlio::convert

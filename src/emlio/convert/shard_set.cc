@@ -8,6 +8,7 @@
 
 #include "emlio/base/thread.h"
 #include "emlio/convert/check_shards.h"
+#include "emlio/convert/shard_names.h"
 #include "emlio/convert/write_shards.h"
 
 namespace emlio::convert {
@@ -18,6 +19,10 @@ Progress Tally::Of(Progress total) const {
   total.records_kept = records_kept.load(std::memory_order_relaxed);
   total.bytes_kept = bytes_kept.load(std::memory_order_relaxed);
   return total;
+}
+
+std::string ShardSet::Name(const ShardSetOptions& shard_options, uint64_t shard) const {
+  return names.empty() ? ShardName(shard_options.prefix, shard, shards) : names[shard];
 }
 
 Status ShardSink::Append(std::span<const uint8_t> payload, uint64_t source_bytes,
@@ -39,6 +44,10 @@ Status CheckShardSetOptions(const ShardSetOptions& options) {
                     "and no '.' in front",
                     prefix));
   }
+  return CheckDestination(options);
+}
+
+Status CheckDestination(const ShardSetOptions& options) {
   if (options.destination.empty()) return InvalidArgument("no destination folder was given");
   return CheckThreadCount("threads", options.threads);
 }
@@ -52,7 +61,7 @@ Status CheckShardCount(uint64_t shards, uint64_t records) {
 
 uint64_t RecommendedShards(uint64_t bytes, uint64_t records) {
   const uint64_t shards = bytes / kGoodShardBytes + (bytes % kGoodShardBytes != 0 ? 1 : 0);
-  return std::clamp<uint64_t>(shards, 1, std::max<uint64_t>(1, std::min(kMaxShards, records)));
+  return std::clamp<uint64_t>(shards, 1, records == 0 ? kMaxShards : std::min(kMaxShards, records));
 }
 
 Result<ShardSetSummary> MakeShardSet(const ShardSetOptions& options, const ShardSet& set,

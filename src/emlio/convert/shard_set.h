@@ -41,7 +41,8 @@ inline constexpr uint64_t kGoodShardBytes = uint64_t{128} << 20;
 // What every conversion needs to know about its destination.
 struct ShardSetOptions {
   std::string destination;  // folder; made when missing
-  // Shards are named <prefix>-<number>-of-<count>.tfrecord, both numbers with at least five digits.
+  // Shards are named <prefix>-<number>-of-<count>.tfrecord, both numbers with at least five digits,
+  // unless the set brings names of its own.
   std::string prefix;
   // Replaces the shards that the folder holds already, of whatever prefix, and drops an unfinished
   // conversion with other options. Without it such a folder is refused: two sets in one folder
@@ -101,6 +102,8 @@ struct ShardSet {
   // conversion and the version of its records. REQUIRES: as StateHead has it.
   ConversionOptions options;
   uint64_t shards = 1;
+  // Of the shards, where the prefix and the number do not make it.
+  std::vector<std::string> names;
   // Makes all records of one shard. Called once a shard, for several shards at a time.
   std::function<Status(uint64_t shard, ShardSink* sink)> fill;
   // Names what one shard is made of: another value means other records. Several at a time.
@@ -108,16 +111,23 @@ struct ShardSet {
   // Other files of the destination: name and content.
   std::vector<std::pair<std::string, std::string>> files;
   Progress total;  // the totals
+
+  // Of one shard of this set.
+  std::string Name(const ShardSetOptions& shard_options, uint64_t shard) const;
 };
 
 // What can be told before anything is looked at. kInvalidArgument: a prefix that cannot be part of
 // a file name, no destination, a number of threads.
 Status CheckShardSetOptions(const ShardSetOptions& options);
 
+// The same for a set that brings names of its own.
+Status CheckDestination(const ShardSetOptions& options);
+
 // kInvalidArgument: no shard, more of them than records, or more than kMaxShards.
 Status CheckShardCount(uint64_t shards, uint64_t records);
 
-// How many shards so many bytes should be split into: about kGoodShardBytes each.
+// How many shards so many bytes should be split into: about kGoodShardBytes each. `records` is 0
+// where nobody knows yet how many there are.
 uint64_t RecommendedShards(uint64_t bytes, uint64_t records);
 
 // Writes the set, several shards at a time, and returns when all is done; with options.check, reads
@@ -133,7 +143,8 @@ uint64_t RecommendedShards(uint64_t bytes, uint64_t records);
 // unfinished conversion with other options. kPermissionDenied: another one is at work there.
 // Checking: kCorrupt names the shard, the record and what it should have been made of; kNotFound a
 // shard that is missing.
-// REQUIRES: CheckShardSetOptions and CheckShardCount were ok.
+// REQUIRES: CheckShardSetOptions and CheckShardCount were ok; or CheckDestination, for 1 to
+// kMaxShards names that are all different.
 Result<ShardSetSummary> MakeShardSet(const ShardSetOptions& options, const ShardSet& set,
                                      const ProgressFunction& progress);
 

@@ -29,8 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStateName = "state";
-
 // A few small shards harm nobody; from so many on it is their number that costs.
 constexpr uint64_t kManyShards = 32;
 constexpr uint64_t kSmallShardBytes = uint64_t{16} << 20;
@@ -74,7 +72,7 @@ class Conversion {
   static std::string PathIn(const std::string& folder, std::string_view name) {
     return (fs::path(folder) / name).string();
   }
-  std::string Name(uint64_t shard) const { return ShardName(options_.prefix, shard, set_.shards); }
+  std::string Name(uint64_t shard) const { return set_.Name(options_, shard); }
 
   // Finds out what is there, takes the unfinished folder and clears it of what is of no use.
   Status Begin();
@@ -127,7 +125,7 @@ Result<ShardSetSummary> Conversion::Run(const ProgressFunction& progress) {
 
 Status Conversion::Begin() {
   EMLIO_RETURN_IF_ERROR(MakeDirectories(options_.destination));
-  EMLIO_ASSIGN_OR_RETURN(present_, ShardNamesIn(options_.destination));
+  EMLIO_ASSIGN_OR_RETURN(present_, ShardNamesIn(options_.destination, set_.names));
   std::error_code error;
   if (!fs::exists(folder_, error)) EMLIO_RETURN_IF_ERROR(CheckPresent());
   EMLIO_RETURN_IF_ERROR(MakeDirectories(folder_));
@@ -196,7 +194,7 @@ Status Conversion::CheckPresent() const {
 }
 
 Status Conversion::ClearFolder() const {
-  std::set<std::string> kept = {std::string(kStateName)};
+  std::set<std::string> kept = {kStateName};
   for (const auto& [shard, finished] : candidates_) kept.insert(Name(shard));
   for (const auto& [name, content] : set_.files) kept.insert(name);
   EMLIO_ASSIGN_OR_RETURN(const auto names, NamesInDirectory(folder_));
@@ -213,7 +211,8 @@ bool Conversion::Keep(uint64_t shard) {
   const auto holds = [&](const std::string& folder) {
     const auto file = OpenForReading(PathIn(folder, Name(shard)));
     if (!file.ok()) return false;
-    const auto index = tfrecord::ShardIndex::Build(**file, {});
+    const auto index = tfrecord::ShardIndex::Build(
+        **file, {.max_record_bytes = tfrecord::kHighestMaxRecordBytes, .progress = {}});
     if (!index.ok() || index->records() != finished.records ||
         index->payload_bytes() != finished.payload_bytes ||
         index->fingerprint() != finished.fingerprint) {

@@ -9,6 +9,7 @@ namespace emlio::convert {
 
 // Where an unfinished conversion lies inside its destination (STATE.md).
 inline constexpr char kUnfinishedFolder[] = ".emlio-convert";
+inline constexpr char kStateName[] = "state";  // in that folder
 
 // MakeShardSet for writing.
 Result<ShardSetSummary> WriteShards(const ShardSetOptions& options, const ShardSet& set,

@@ -55,6 +55,10 @@ Status CheckOptions(const LoaderOptions& options) {
     return InvalidArgument(fmt::format("the timeout is {} ms; 1 to {} are possible",
                                        options.timeout_ms, kMaxTimeoutMs));
   }
+  if (options.ready_window == 0 || options.ready_window > kMaxReadyWindow) {
+    return InvalidArgument(fmt::format("ready_window is {} steps; 1 to {} are possible",
+                                       options.ready_window, kMaxReadyWindow));
+  }
   EMLIO_RETURN_IF_ERROR(CheckThreadCount("workers", options.worker_threads));
   std::set<std::string> names;
   for (const example::FeatureSpec& feature : options.features) {
@@ -73,6 +77,15 @@ wire::OpenId RandomOpenId() {
 }
 
 }  // namespace
+
+std::string_view OrderName(Order order) { return order == Order::kStep ? "step" : "ready"; }
+
+Result<Order> ParseOrder(std::string_view name) {
+  for (const Order order : {Order::kStep, Order::kReady}) {
+    if (name == OrderName(order)) return order;
+  }
+  return InvalidArgument(fmt::format("unknown order '{}'; there are step and ready", name));
+}
 
 class Loader::Impl : public SourceClient::Owner {
  public:
@@ -112,13 +125,13 @@ class Loader::Impl : public SourceClient::Owner {
       return InvalidArgument(
           fmt::format("step {} of an epoch of {}", at.step, plan_->steps_per_epoch()));
     }
+    EMLIO_RETURN_IF_ERROR(CheckHandedOut(at));
     if (at.step == plan_->steps_per_epoch()) at = {at.epoch + 1, 0};
     if (started_at_ns_ == 0) started_at_ns_ = SystemClock().NowNs();
     pass_epoch_ = at.epoch;
-    const Cursor next{receiver_->epoch(), receiver_->step()};
     const bool is_open =
         opening_ > 0 && pass_error_.ok() && (end_epoch_ == 0 || at.epoch < end_epoch_);
-    if (is_open && at == next) return OkStatus();
+    if (is_open && at == CursorLocked()) return OkStatus();
 
     // Everything that is on its way belongs to an older opening from here on.
     ++opening_;
@@ -131,7 +144,7 @@ class Loader::Impl : public SourceClient::Owner {
     for (size_t i = 0; i < sources_.size(); ++i) {
       open_ids.push_back(has_records_[i] ? RandomOpenId() : 0);
     }
-    receiver_->Begin(at.epoch, at.step, epochs, open_ids);
+    receiver_->Begin(at.epoch, at.step, epochs, open_ids, at.handed_out);
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (!has_records_[i]) continue;
       ++awaiting_opened_;
@@ -161,7 +174,7 @@ class Loader::Impl : public SourceClient::Owner {
 
   Cursor cursor() const EMLIO_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    return {receiver_->epoch(), receiver_->step()};
+    return CursorLocked();
   }
 
   void SetBadRecords(uint64_t bad_records) EMLIO_EXCLUDES(mu_) {
@@ -188,6 +201,25 @@ class Loader::Impl : public SourceClient::Owner {
     transport::Message message;
   };
 
+  Cursor CursorLocked() const EMLIO_REQUIRES(mu_) {
+    return {receiver_->epoch(), receiver_->step(), receiver_->handed_out()};
+  }
+
+  Status CheckHandedOut(const Cursor& at) const EMLIO_REQUIRES(mu_) {
+    uint64_t before = at.step;
+    for (const uint64_t step : at.handed_out) {
+      if (step <= before || step >= plan_->steps_per_epoch() ||
+          (step - at.step) % options_.step_stride != 0) {
+        return InvalidArgument(
+            fmt::format("step {} cannot have been handed out beside step {}: the steps of a "
+                        "position ascend behind the first one that was not, in an epoch of {}",
+                        step, before, plan_->steps_per_epoch()));
+      }
+      before = step;
+    }
+    return receiver_->CheckHandedOut(at.step, at.handed_out);
+  }
+
   Result<std::shared_ptr<const Batch>> NextLocked(bool (*interrupt_check)(), int64_t begin_ns,
                                                   bool* waited) EMLIO_REQUIRES(mu_) {
     if (opening_ == 0) return InvalidArgument("StartPass comes before Next");
@@ -195,8 +227,9 @@ class Loader::Impl : public SourceClient::Owner {
     progress_ns_ = std::max(progress_ns_, begin_ns);
     while (true) {
       if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
-      auto found = ready_.find({receiver_->epoch(), receiver_->step()});
-      if (found != ready_.end()) {
+      // The lowest step first: nothing that was handed out is left in here.
+      auto found = ready_.begin();
+      if (found != ready_.end() && receiver_->MayHandOut(found->first.first, found->first.second)) {
         if (!found->second.ok()) {
           pass_error_ = found->second.status();
           return pass_error_;
@@ -367,6 +400,14 @@ class Loader::Impl : public SourceClient::Owner {
     receiver_options.world_size = options_.world_size;
     receiver_options.max_record_bytes = options_.max_record_bytes;
     receiver_options.stride = options_.step_stride;
+    if (options_.order == Order::kReady) {
+      // So that a position can always be named in Open (see Receiver::CheckHandedOut), even when
+      // the windows of several processes have moved apart.
+      constexpr uint64_t kMaxWindowRecords = uint64_t{1} << 20;
+      const uint64_t slots = plan_->Share(0, options_.rank, options_.world_size).slots;
+      receiver_options.window_steps =
+          std::clamp<uint64_t>(kMaxWindowRecords / slots, 1, options_.ready_window);
+    }
     MutexLock lock(mu_);
     receiver_ =
         std::make_unique<session::Receiver>(plan_, std::move(receiver_sources), receiver_options);
@@ -468,7 +509,7 @@ class Loader::Impl : public SourceClient::Owner {
   }
 
   void HandOut(const Batch& batch) EMLIO_REQUIRES(mu_) {
-    receiver_->OnHandedOut();
+    receiver_->OnHandedOut(batch.epoch(), batch.step());
     FlushOutbox();
     ++stats_.batches;
     stats_.records += batch.records().size();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emlio/base/status.h"
@@ -19,6 +20,17 @@
 #include "emlio/plan/shuffle_size.h"
 
 namespace emlio::loader {
+
+inline constexpr uint32_t kDefaultReadyWindow = 16;
+inline constexpr uint32_t kMaxReadyWindow = 4096;
+
+// When a complete batch is handed out. Which record is in which batch is the same in both.
+enum class Order : uint8_t {
+  kStep,   // in the order of steps
+  kReady,  // as they become complete, inside a window; epochs are never mixed
+};
+std::string_view OrderName(Order order);  // "step", "ready"
+Result<Order> ParseOrder(std::string_view name);
 
 struct LoaderOptions {
   // Any mixture of "tcp://host:port/dataset" and local files, directories or glob patterns. All
@@ -46,6 +58,11 @@ struct LoaderOptions {
   // Where training ends, if that is known: epochs 0 to epochs-1 are going to be read, in order, and
   // the next one is read ahead while this one ends. 0: not known, one pass at a time.
   uint64_t epochs = 0;
+  Order order = Order::kStep;
+  // With Order::kReady: how many steps behind the first one that was not handed out batches may be
+  // handed out, itself included. 1 is Order::kStep. Smaller for batches of over 65536 records: the
+  // window has no more than 2^20 records of this rank.
+  uint32_t ready_window = kDefaultReadyWindow;
   // For processes that share the batches of one rank, each with a loader of its own: of every so
   // many steps this one reads one, from the step on at which StartPass begins.
   uint32_t step_stride = 1;
@@ -65,10 +82,13 @@ struct LoaderOptions {
 };
 
 // The whole resumable state of a loader: the first step not handed out yet. A state taken after the
-// last step of an epoch is (epoch + 1, 0).
+// last step of an epoch is (epoch + 1, 0). It may be gone on from in either Order.
 struct Cursor {
   uint64_t epoch = 0;
   uint64_t step = 0;
+  // Steps behind it that were handed out, of the same epoch; ascending. Not empty in
+  // Order::kReady, and belongs to this rank alone then.
+  std::vector<uint64_t> handed_out = {};
   friend bool operator==(const Cursor&, const Cursor&) = default;
 };
 
@@ -138,15 +158,16 @@ class Loader {
   const dataset::Manifest& manifest() const;
   const plan::Plan& plan() const;
 
-  // Begins a pass: the next batch handed out is (epoch, step). Goes on with what was read ahead
-  // when that is what comes next; otherwise what is on the way is dropped and the sessions are
-  // opened anew at this cursor.
+  // Begins a pass: what is handed out next are the steps of that epoch from the cursor's on, but
+  // for those that were. Goes on with what was read ahead when that is what comes next; otherwise
+  // what is on the way is dropped and the sessions are opened anew at this cursor. kInvalidArgument
+  // for one that cannot be: it names steps that this epoch or stride does not have.
   Status StartPass(Cursor at, InterruptCheck interrupt_check = nullptr);
-  // The next batch of the pass; nullptr after the last step of the epoch. Waits at most timeout_ms
+  // The next batch of the pass; nullptr after all steps of the epoch. Waits at most timeout_ms
   // of the options without any progress (kTimeout). After an error every further call gives the
   // same error until StartPass; only an interrupted wait loses nothing.
   Result<std::shared_ptr<const Batch>> Next(InterruptCheck interrupt_check = nullptr);
-  // Where the next Next() would be.
+  // What was not handed out yet: where another pass goes on.
   Cursor cursor() const;
   // What was left out before, by a loader whose work this one goes on with: counts against
   // max_bad_records.

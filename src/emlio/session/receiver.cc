@@ -25,6 +25,9 @@ constexpr uint64_t kMaxSequenceAhead = 1 << 16;
 // whole step with each of them.
 constexpr uint64_t kMinOpenSlots = 1 << 20;
 
+// Of wire::Open::filled.
+constexpr uint64_t kMaxBitmapSlots = 8 * uint64_t{wire::kMaxBitmapBytes};
+
 std::string Where(const wire::Chunk& chunk) {
   return fmt::format("chunk {} of stream {} (epoch {}, step {})", chunk.sequence, chunk.stream,
                      chunk.epoch, chunk.step);
@@ -49,10 +52,12 @@ Receiver::Receiver(std::shared_ptr<const plan::Plan> plan, std::vector<ReceiverS
 }
 
 void Receiver::Begin(uint64_t epoch, uint64_t step, uint64_t epochs,
-                     std::vector<wire::OpenId> open_ids) {
+                     std::vector<wire::OpenId> open_ids, const std::vector<uint64_t>& handed_out) {
   first_epoch_ = epoch_ = epoch;
   first_step_ = step_ = step;
   epochs_ = epochs;
+  handed_out_.clear();
+  for (const uint64_t done : handed_out) handed_out_.try_emplace(done, sources_.size());
   steps_.clear();
   open_slots_ = 0;
   complete_.clear();
@@ -70,6 +75,17 @@ void Receiver::Begin(uint64_t epoch, uint64_t step, uint64_t epochs,
   }
 }
 
+Status Receiver::CheckHandedOut(uint64_t step, const std::vector<uint64_t>& handed_out) const {
+  if (handed_out.empty()) return OkStatus();
+  const uint64_t slots = plan_->Share(step, options_.rank, options_.world_size).slots;
+  const uint64_t span = handed_out.back() - step + 1;
+  if (span <= kMaxBitmapSlots / slots) return OkStatus();
+  return InvalidArgument(
+      fmt::format("step {} was handed out, but step {} was not: with {} records a batch that is "
+                  "further apart than can be asked for; start the epoch anew",
+                  handed_out.back(), step, slots));
+}
+
 wire::Open Receiver::MakeOpen(size_t source) const {
   wire::Open open;
   open.open_id = sources_[source].open_id;
@@ -82,6 +98,15 @@ wire::Open Receiver::MakeOpen(size_t source) const {
   open.assigned = sources_[source].config.assigned;
   open.streams = sources_[source].config.streams;
   open.credit_bytes = sources_[source].limit;
+  if (!handed_out_.empty()) {
+    // The slots of whole steps, numbered through from the cursor's; those between them count.
+    const uint64_t slots = plan_->Share(first_step_, options_.rank, options_.world_size).slots;
+    for (const auto& [step, flow] : handed_out_) {
+      const uint64_t first = (step - first_step_) * slots;
+      const uint64_t end = first + plan_->Share(step, options_.rank, options_.world_size).slots;
+      for (uint64_t slot = first; slot < end; ++slot) SetBit(&open.filled, slot);
+    }
+  }
   return open;
 }
 
@@ -95,6 +120,7 @@ Result<Receiver::Step*> Receiver::FindStep(uint64_t epoch, uint64_t step) {
   }
   const uint64_t ordinal = Ordinal(epoch, step);
   if (ordinal < Ordinal(epoch_, step_)) return nullptr;
+  if (epoch == epoch_ && handed_out_.contains(step)) return nullptr;
   auto found = steps_.find(ordinal);
   if (found != steps_.end()) return &found->second;
 
@@ -111,7 +137,7 @@ Result<Receiver::Step*> Receiver::FindStep(uint64_t epoch, uint64_t step) {
   fresh.batch.records.resize(share.slots);
   fresh.slots.resize(share.slots, SlotState::kEmpty);
   fresh.missing = share.slots;
-  fresh.flow_end.resize(sources_.size(), 0);
+  fresh.flow.resize(sources_.size());
   return &steps_.emplace(ordinal, std::move(fresh)).first->second;
 }
 
@@ -184,7 +210,9 @@ Status Receiver::OnChunk(size_t source_number, const wire::Chunk& chunk,
           AcceptPiece(step, &source, source_number, chunk, *payload).WithContext(Where(chunk)));
     }
     source.highest = std::max(source.highest, chunk.flow_end);
-    step->flow_end[source_number] = std::max(step->flow_end[source_number], chunk.flow_end);
+    FlowRange& flow = step->flow[source_number];
+    flow.begin = std::min(flow.begin, chunk.flow_begin);
+    flow.end = std::max(flow.end, chunk.flow_end);
   }
   MaybeGrant(source_number, /*handed_out=*/false);
   return CheckGap(source_number);
@@ -389,21 +417,39 @@ bool Receiver::TakeComplete(AssembledBatch* batch) {
   return true;
 }
 
-void Receiver::OnHandedOut() {
-  auto found = steps_.find(Ordinal(epoch_, step_));
+void Receiver::OnHandedOut(uint64_t epoch, uint64_t step_number) {
+  auto found = steps_.find(Ordinal(epoch, step_number));
   Step& step = found->second;
-  for (size_t i = 0; i < sources_.size(); ++i) {
-    sources_[i].consumed = std::max(sources_[i].consumed, step.flow_end[i]);
-  }
   stats_.waiting_bytes -= step.batch.payload_bytes;
   open_slots_ -= step.slots.size();
+  for (size_t i = 0; i < sources_.size(); ++i) sources_[i].consumed_ahead += step.flow[i].bytes();
+  handed_out_.emplace(step_number, std::move(step.flow));
   steps_.erase(found);
-  step_ += options_.stride;
-  if (step_ >= plan_->steps_per_epoch()) {
-    step_ = first_step_ % options_.stride;
-    ++epoch_;
-  }
+  PassOverHandedOut();
   for (size_t i = 0; i < sources_.size(); ++i) MaybeGrant(i, /*handed_out=*/true);
+}
+
+// Moves the cursor to the first step that was not handed out.
+void Receiver::PassOverHandedOut() {
+  for (auto next = handed_out_.begin(); next != handed_out_.end() && next->first == step_;
+       next = handed_out_.erase(next)) {
+    for (size_t i = 0; i < sources_.size(); ++i) {
+      const FlowRange& flow = next->second[i];
+      sources_[i].consumed_ahead -= flow.bytes();
+      sources_[i].consumed = std::max(sources_[i].consumed, flow.end);
+    }
+    step_ += options_.stride;
+    if (step_ >= plan_->steps_per_epoch()) {
+      step_ = first_step_ % options_.stride;
+      ++epoch_;
+    }
+  }
+}
+
+std::vector<uint64_t> Receiver::handed_out() const {
+  std::vector<uint64_t> steps;
+  for (const auto& [step, flow] : handed_out_) steps.push_back(step);
+  return steps;
 }
 
 // Grants travel when they matter: when a good part of the window has come free, when the daemon may
@@ -411,8 +457,8 @@ void Receiver::OnHandedOut() {
 void Receiver::MaybeGrant(size_t source_number, bool handed_out) {
   Source& source = sources_[source_number];
   if (source.open_id == 0) return;
-  const uint64_t limit = source.consumed + source.config.prefetch_bytes;
-  // The batch that the consumer takes next may be sent however large it is, so nothing can be
+  const uint64_t limit = source.consumed + source.consumed_ahead + source.config.prefetch_bytes;
+  // The oldest batch that was not handed out may be sent however large it is, so nothing can be
   // stuck.
   const uint64_t cursor = Ordinal(epoch_, step_);
   const bool much_came_free = handed_out &&

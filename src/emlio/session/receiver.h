@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,9 @@ struct ReceiverOptions {
   uint64_t max_record_bytes = uint64_t{256} << 20;
   // Of every so many steps one is wanted: those that Begin's step is one of (wire::Open::stride).
   uint32_t stride = 1;
+  // A complete batch may be handed out when its step is less than this behind the first one that
+  // was not; 1: in the order of steps.
+  uint64_t window_steps = 1;
 };
 
 // A slot that stays empty, and why.
@@ -71,8 +75,12 @@ class Receiver {
            ReceiverOptions options);
 
   // Drops everything and begins a new opening at the cursor. `open_ids` has one per source, all
-  // new. `epochs` as in wire::Open.
-  void Begin(uint64_t epoch, uint64_t step, uint64_t epochs, std::vector<wire::OpenId> open_ids);
+  // new. `epochs` as in wire::Open. `handed_out`: steps of this epoch that are not wanted any more.
+  // REQUIRES: these are ascending, behind `step`, of its stride, and CheckHandedOut is ok.
+  void Begin(uint64_t epoch, uint64_t step, uint64_t epochs, std::vector<wire::OpenId> open_ids,
+             const std::vector<uint64_t>& handed_out = {});
+  // kInvalidArgument if the last of them is so far behind `step` that Open cannot name it.
+  Status CheckHandedOut(uint64_t step, const std::vector<uint64_t>& handed_out) const;
   // The fields of Open that the receiver decides; names and plan are the caller's.
   wire::Open MakeOpen(size_t source) const;
 
@@ -96,11 +104,18 @@ class Receiver {
 
   // Moves out one batch that has become complete since the last call, in any order.
   bool TakeComplete(AssembledBatch* batch);
-  // The batch of the cursor was handed out: its credit returns, the cursor moves on.
-  void OnHandedOut();
-  // First step not handed out yet, of the epochs of this opening.
+  // Whether that step lies in the window now: at most the steps of one epoch do.
+  bool MayHandOut(uint64_t epoch, uint64_t step) const {
+    return epoch == epoch_ && step >= step_ && step - step_ < options_.window_steps;
+  }
+  // This batch was handed out: its credit returns, and the cursor moves on if it stood there.
+  // REQUIRES: TakeComplete gave it, MayHandOut, and it was not handed out before.
+  void OnHandedOut(uint64_t epoch, uint64_t step);
+  // The cursor: the first step not handed out yet, of the epochs of this opening.
   uint64_t epoch() const { return epoch_; }
   uint64_t step() const { return step_; }
+  // Steps behind it, of its epoch, that were handed out; ascending.
+  std::vector<uint64_t> handed_out() const;
 
   // Messages to send, in order, with their source; empties the outbox.
   std::vector<std::pair<size_t, wire::AnyMessage>> TakeOutbox() {
@@ -119,12 +134,17 @@ class Receiver {
       return have.size() == 1 && have.begin()->first == 0 && have.begin()->second == bytes->size();
     }
   };
+  struct FlowRange {  // of what one source sends of a step
+    uint64_t begin = std::numeric_limits<uint64_t>::max();
+    uint64_t end = 0;
+    uint64_t bytes() const { return end > begin ? end - begin : 0; }
+  };
   struct Step {
     AssembledBatch batch;
     std::vector<SlotState> slots;
     uint32_t missing = 0;
     bool taken = false;                   // TakeComplete has handed it over
-    std::vector<uint64_t> flow_end;       // by source: the highest seen
+    std::vector<FlowRange> flow;          // by source: what was seen
     std::map<uint32_t, Piecewise> large;  // by slot
   };
   struct Stream {
@@ -135,7 +155,8 @@ class Receiver {
   struct Source {
     ReceiverSource config;
     wire::OpenId open_id = 0;
-    uint64_t consumed = 0;        // flow position of what was handed out
+    uint64_t consumed = 0;        // flow position up to which all was handed out
+    uint64_t consumed_ahead = 0;  // flow bytes behind it that were handed out
     uint64_t highest = 0;         // highest flow_end seen
     uint64_t accepted = 0;        // flow bytes accepted, duplicates left out
     uint64_t limit = 0;           // as granted last
@@ -158,6 +179,7 @@ class Receiver {
                      const Buffer& payload);
   void AskAgain(size_t source_number, const Step& step, std::vector<uint32_t> slots);
   void FinishSlot(Step* step);
+  void PassOverHandedOut();
   void MaybeGrant(size_t source_number, bool handed_out);
   Status CheckGap(size_t source_number);
   static Result<bool> IsRepetition(Stream* stream, const wire::Chunk& chunk);
@@ -172,6 +194,8 @@ class Receiver {
   uint64_t epochs_ = 1;
   uint64_t epoch_ = 0;  // cursor
   uint64_t step_ = 0;
+  // Handed out, at the cursor or behind it, all of its epoch: by step, where they lie in the flow.
+  std::map<uint64_t, std::vector<FlowRange>> handed_out_;
   std::map<uint64_t, Step> steps_;
   uint64_t open_slots_ = 0;
   std::vector<uint64_t> complete_;  // ordinals to be taken

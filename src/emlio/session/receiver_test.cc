@@ -29,15 +29,17 @@ constexpr wire::OpenId kId = 7;
 class ReceiverTest : public ::testing::Test {
  protected:
   void Begin(std::vector<uint64_t> shard_records, uint64_t batch, uint64_t prefetch_bytes = 1 << 20,
-             uint64_t epochs = 1) {
+             uint64_t epochs = 1, uint64_t window_steps = 1,
+             const std::vector<uint64_t>& handed_out = {}) {
     ReceiverSource source;
     source.prefetch_bytes = prefetch_bytes;
     source.streams = 2;
     ReceiverOptions options;
     options.max_record_bytes = 1000;
+    options.window_steps = window_steps;
     receiver_ = std::make_unique<Receiver>(MakePlan(std::move(shard_records), batch),
                                            std::vector<ReceiverSource>{source}, options);
-    receiver_->Begin(0, 0, epochs, {kId});
+    receiver_->Begin(0, 0, epochs, {kId}, handed_out);
   }
 
   // The next chunk of a stream, of whole records.
@@ -158,7 +160,7 @@ TEST_F(ReceiverTest, ARepeatedChunkIsDropped) {
   ASSERT_TRUE(Give(chunk).ok());
   EXPECT_THAT(TakeComplete(), SizeIs(1));
   ASSERT_TRUE(Give(chunk).ok());
-  receiver_->OnHandedOut();
+  receiver_->OnHandedOut(0, 0);
   ASSERT_TRUE(Give(chunk).ok());
   EXPECT_THAT(TakeComplete(), IsEmpty());
   EXPECT_EQ(receiver_->stats().duplicate_records, 3u);
@@ -302,7 +304,7 @@ TEST_F(ReceiverTest, ASkipCompletesTheBatchAndCarriesTheReason) {
     EXPECT_THAT(complete[0].skipped[0].reason.message(), HasSubstr(part));
   }
   EXPECT_EQ(receiver_->stats().skipped_records, 1u);
-  receiver_->OnHandedOut();
+  receiver_->OnHandedOut(0, 0);
   EXPECT_TRUE(receiver_->OnSkip(0, MakeSkip(1)).ok());
   EXPECT_TRUE(receiver_->OnEpochEnd(0, MakeEnd()).ok());
 }
@@ -466,7 +468,7 @@ TEST_F(ReceiverTest, CreditReturnsWhenABatchIsHandedOutNotWhenItIsComplete) {
   EXPECT_THAT(TakeComplete(), SizeIs(2));
   // However full the receiver is, it gives no leave for more: its memory would have no bound.
   EXPECT_THAT(Outbox<wire::Grant>(), IsEmpty());
-  receiver_->OnHandedOut();
+  receiver_->OnHandedOut(0, 0);
   EXPECT_EQ(receiver_->step(), 1u);
   const auto grants = Outbox<wire::Grant>();
   ASSERT_THAT(grants, SizeIs(1));
@@ -474,6 +476,113 @@ TEST_F(ReceiverTest, CreditReturnsWhenABatchIsHandedOutNotWhenItIsComplete) {
   EXPECT_EQ(grants[0].limit, 26 + 100u);
   EXPECT_EQ(grants[0].step, 1u);
   EXPECT_THAT(grants[0].acks, ElementsAre(wire::StreamAck{0, 0, 2}));
+}
+
+TEST_F(ReceiverTest, InAWindowOfOneBatchesAreHandedOutInOrder) {
+  Begin({3}, 1);
+  EXPECT_TRUE(receiver_->MayHandOut(0, 0));
+  EXPECT_FALSE(receiver_->MayHandOut(0, 1));
+}
+
+TEST_F(ReceiverTest, BatchesInTheWindowAreHandedOutInAnyOrderAndTheOldestMovesIt) {
+  Begin({20}, 2, 1 << 20, /*epochs=*/2, /*window_steps=*/3);
+  for (const uint64_t step : {1, 2, 3, 9}) ASSERT_TRUE(Give(step, {0, 1}).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(4));
+  EXPECT_FALSE(receiver_->MayHandOut(0, 3));
+  receiver_->OnHandedOut(0, 2);
+  receiver_->OnHandedOut(0, 1);
+  EXPECT_EQ(receiver_->step(), 0u);
+  EXPECT_THAT(receiver_->handed_out(), ElementsAre(1, 2));
+  EXPECT_FALSE(receiver_->MayHandOut(0, 3));  // however many of the window are gone
+  // What was handed out does not come again.
+  ASSERT_TRUE(Give(1, {0, 1}).ok());
+  EXPECT_EQ(receiver_->stats().duplicate_records, 2u);
+
+  ASSERT_TRUE(Give(0, {0, 1}).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(1));
+  receiver_->OnHandedOut(0, 0);
+  EXPECT_EQ(receiver_->step(), 3u);
+  EXPECT_THAT(receiver_->handed_out(), IsEmpty());
+  EXPECT_TRUE(receiver_->MayHandOut(0, 5));
+  EXPECT_FALSE(receiver_->MayHandOut(0, 6));
+  EXPECT_FALSE(receiver_->MayHandOut(0, 2));
+}
+
+TEST_F(ReceiverTest, TheWindowDoesNotReachIntoTheNextEpoch) {
+  Begin({3}, 1, 1 << 20, /*epochs=*/2, /*window_steps=*/100);
+  for (const uint64_t step : {1, 2}) ASSERT_TRUE(Give(step, {0}).ok());
+  wire::Chunk next_epoch = MakeChunk(0, {0});
+  next_epoch.epoch = 1;
+  ASSERT_TRUE(Give(next_epoch).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(3));
+  receiver_->OnHandedOut(0, 2);
+  receiver_->OnHandedOut(0, 1);
+  EXPECT_FALSE(receiver_->MayHandOut(1, 0));
+  EXPECT_EQ(receiver_->epoch(), 0u);
+  ASSERT_TRUE(Give(0, {0}).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(1));
+  receiver_->OnHandedOut(0, 0);
+  EXPECT_EQ(receiver_->epoch(), 1u);
+  EXPECT_EQ(receiver_->step(), 0u);
+  EXPECT_THAT(receiver_->handed_out(), IsEmpty());
+  EXPECT_TRUE(receiver_->MayHandOut(1, 0));
+}
+
+TEST_F(ReceiverTest, CreditReturnsForBatchesBehindOneThatIsMissing) {
+  Begin({10}, 1, /*prefetch_bytes=*/100, /*epochs=*/1, /*window_steps=*/10);
+  flow_ = 26;  // step 0 is on its way
+  ASSERT_TRUE(Give(1, {0}).ok());
+  ASSERT_TRUE(Give(2, {0}).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(2));
+  receiver_->OnHandedOut(0, 2);
+  auto grants = Outbox<wire::Grant>();
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].limit, 26 + 100u);
+  EXPECT_EQ(grants[0].step, 0u);  // which may still be sent, whatever is granted
+  receiver_->OnHandedOut(0, 1);
+  grants = Outbox<wire::Grant>();
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].limit, 2 * 26 + 100u);
+
+  wire::Chunk oldest = MakeChunk(0, {0});
+  oldest.flow_begin = 0;
+  oldest.flow_end = 26;
+  ASSERT_TRUE(Give(oldest).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(1));
+  receiver_->OnHandedOut(0, 0);
+  grants = Outbox<wire::Grant>();
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].limit, 3 * 26 + 100u);  // each counts once
+  EXPECT_EQ(grants[0].step, 3u);
+}
+
+TEST_F(ReceiverTest, StepsHandedOutBeforeAreNeitherAskedForNorHandedOutAgain) {
+  Begin({13}, 2, /*prefetch_bytes=*/100, /*epochs=*/2, /*window_steps=*/1, {1, 3, 6});
+  // Slots 2 and 3, 6 and 7, and the only one of the last step.
+  EXPECT_THAT(receiver_->MakeOpen(0).filled, ElementsAre(0xcc, 0x10));
+  EXPECT_THAT(receiver_->handed_out(), ElementsAre(1, 3, 6));
+  for (const uint64_t step : {0, 2, 4, 5}) {
+    EXPECT_EQ(receiver_->step(), step);
+    ASSERT_TRUE(Give(step, {0, 1}).ok());
+    EXPECT_THAT(TakeComplete(), SizeIs(1));
+    receiver_->OnHandedOut(0, step);
+    const auto grants = Outbox<wire::Grant>();
+    EXPECT_EQ(grants.back().limit, flow_ + 100);
+  }
+  EXPECT_EQ(receiver_->epoch(), 1u);
+  EXPECT_TRUE(receiver_->OnEpochEnd(0, MakeEnd()).ok());
+  // The next epoch has all of its steps.
+  wire::Chunk chunk = MakeChunk(1, {0, 1});
+  chunk.epoch = 1;
+  ASSERT_TRUE(Give(chunk).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(1));
+}
+
+TEST_F(ReceiverTest, APositionThatOpenCannotNameIsRefused) {
+  Begin({uint64_t{10} << 20}, 1 << 20);
+  EXPECT_TRUE(receiver_->CheckHandedOut(0, {}).ok());
+  EXPECT_TRUE(receiver_->CheckHandedOut(1, {2, 8}).ok());
+  EXPECT_EQ(receiver_->CheckHandedOut(1, {2, 9}).code(), Code::kInvalidArgument);
 }
 
 TEST_F(ReceiverTest, AcknowledgesNowAndThenAlsoWithoutNewCredit) {

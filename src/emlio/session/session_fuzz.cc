@@ -75,7 +75,8 @@ class Harness {
     ReceiverOptions options;
     options.world_size = world_size_;
     options.max_record_bytes = kMaxRecordBytes;
-    options.stride = 1 + static_cast<uint32_t>(input_.Below(3));
+    options.stride = stride_ = 1 + static_cast<uint32_t>(input_.Below(3));
+    options.window_steps = 1 + input_.Below(5);
     std::vector<ReceiverSource> sources(2);
     for (ReceiverSource& source : sources) {
       source.streams = 2;
@@ -99,7 +100,11 @@ class Harness {
     const uint64_t step = input_.Number() % plan_->steps_per_epoch();
     const uint64_t epochs = input_.Below(4);
     ++open_id_;
-    receiver_->Begin(epoch, step, epochs, {open_id_, open_id_});
+    std::vector<uint64_t> handed_out;
+    for (uint64_t done = step + stride_; done < plan_->steps_per_epoch(); done += stride_) {
+      if (input_.Below(4) == 1) handed_out.push_back(done);
+    }
+    receiver_->Begin(epoch, step, epochs, {open_id_, open_id_}, handed_out);
     const wire::Open open = receiver_->MakeOpen(0);
     SenderOptions options;
     options.max_chunk_bytes = 32 + static_cast<uint32_t>(input_.Byte());
@@ -294,14 +299,19 @@ class Harness {
   }
 
   void HandOut() {
-    if (taken_.erase({receiver_->epoch(), receiver_->step()}) == 0) return;
-    receiver_->OnHandedOut();
+    for (const auto& [epoch, step] : taken_) {
+      if (!receiver_->MayHandOut(epoch, step) || input_.Below(3) == 1) continue;
+      receiver_->OnHandedOut(epoch, step);
+      taken_.erase({epoch, step});
+      return;
+    }
   }
 
   Input input_;
   const testing::FakeRecords records_;
   std::shared_ptr<const plan::Plan> plan_;
   uint32_t world_size_ = 1;
+  uint32_t stride_ = 1;
   std::unique_ptr<Receiver> receiver_;
   std::unique_ptr<Sender> sender_;
   wire::OpenId open_id_ = 1;

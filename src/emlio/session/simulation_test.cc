@@ -42,6 +42,7 @@ struct Scenario {
   uint64_t epoch = 0;
   uint64_t step = 0;
   uint32_t stride = 1;
+  uint64_t window_steps = 1;    // 1: batches are handed out in order
   uint64_t epochs = 1;          // 0: endless, of which
   uint64_t epochs_wanted = 20;  // so many are read
   uint32_t daemons = 1;
@@ -54,6 +55,7 @@ struct Scenario {
   double network_weight = 1;
   double control_weight = 1;
   double consumer_weight = 1;
+  double first_daemon_weight = 1;  // relative to the other daemons: all that it sends
   // Of each chunk delivered.
   double repeat_share = 0;
   double damage_share = 0;
@@ -84,6 +86,7 @@ class Simulation {
     options.rank = rank;
     options.world_size = scenario.world_size;
     options.stride = scenario.stride;
+    options.window_steps = scenario.window_steps;
     std::vector<ReceiverSource> sources(scenario.daemons);
     for (ReceiverSource& source : sources) {
       source.assigned.resize((scenario.shard_records.size() + 7) / 8);
@@ -95,7 +98,8 @@ class Simulation {
     }
     receiver_ = std::make_unique<Receiver>(plan_, std::move(sources), options);
     daemons_.resize(scenario.daemons);
-    Open(scenario.epoch, scenario.step);
+    model_ = {scenario.epoch, scenario.step};
+    Open();
   }
 
   // Until everything was handed out and the network is empty.
@@ -115,6 +119,7 @@ class Simulation {
     ASSERT_EQ(receiver_->epoch(), end_epoch_) << "stuck at step " << receiver_->step();
     if (scenario_.epochs == 0) return;
     EXPECT_EQ(receiver_->step(), scenario_.step % scenario_.stride);
+    EXPECT_EQ(batches_, BatchesDue());
     EXPECT_EQ(receiver_->stats().waiting_bytes, 0u);
     for (const Daemon& daemon : daemons_) {
       EXPECT_TRUE(daemon.sender->finished());
@@ -128,6 +133,8 @@ class Simulation {
   uint64_t skipped() const { return skipped_; }
   uint64_t records_resent() const { return records_resent_; }
   uint64_t batches() const { return batches_; }
+  // So many batches were handed out while an older one was not.
+  uint64_t batches_ahead() const { return batches_ahead_; }
 
  private:
   struct Packet {
@@ -183,11 +190,27 @@ class Simulation {
            records_.PayloadBytes(record.shard, record.record) > 0;
   }
 
-  void Open(uint64_t epoch, uint64_t step) {
+  // What was not handed out, of all epochs.
+  uint64_t BatchesDue() const {
+    uint64_t due = 0;
+    for (uint64_t epoch = scenario_.epoch; epoch < end_epoch_; ++epoch) {
+      const uint64_t first =
+          epoch == scenario_.epoch ? scenario_.step : scenario_.step % scenario_.stride;
+      for (uint64_t step = first; step < plan_->steps_per_epoch(); step += scenario_.stride) ++due;
+    }
+    return due;
+  }
+
+  // Begins where the model of the state says.
+  void Open() {
+    const auto [epoch, step] = model_;
+    const std::vector<uint64_t> handed_out(ahead_.begin(), ahead_.end());
+    ASSERT_EQ(receiver_->CheckHandedOut(step, handed_out), OkStatus());
+    opened_ahead_ = ahead_;
     std::vector<wire::OpenId> ids;
     for (size_t i = 0; i < daemons_.size(); ++i) ids.push_back(++last_open_id_);
     const uint64_t epochs = scenario_.epochs == 0 ? 0 : end_epoch_ - epoch;
-    receiver_->Begin(epoch, step, epochs, ids);
+    receiver_->Begin(epoch, step, epochs, ids, handed_out);
     opened_epoch_ = epoch;
     complete_.clear();
     damages_.clear();
@@ -222,28 +245,27 @@ class Simulation {
     events_.clear();
     for (uint32_t i = 0; i < daemons_.size(); ++i) {
       const Daemon& daemon = daemons_[i];
+      const double speed = i == 0 ? scenario_.first_daemon_weight : 1;
       bool is_joined = false;
       for (uint32_t stream = 0; stream < scenario_.streams; ++stream) {
         const Wire& wire = daemon.wires[stream];
         is_joined = is_joined || daemon.sender->joined(stream);
         if (!wire.chunks.empty()) {
-          events_.push_back({scenario_.network_weight, Kind::kChunk, i, stream});
+          events_.push_back({speed * scenario_.network_weight, Kind::kChunk, i, stream});
         }
         if (!wire.joins.empty()) events_.push_back({1, Kind::kJoin, i, stream});
         if (losses_left_ > 0) events_.push_back({0.01, Kind::kLose, i, stream});
       }
       if (is_joined && daemon.may_have_more && daemon.reading.size() < kMaxReading) {
-        events_.push_back({1, Kind::kNext, i});
+        events_.push_back({speed, Kind::kNext, i});
       }
-      if (is_joined && !daemon.reading.empty()) events_.push_back({1, Kind::kRead, i});
+      if (is_joined && !daemon.reading.empty()) events_.push_back({speed, Kind::kRead, i});
       if (!daemon.stragglers.empty()) events_.push_back({0.3, Kind::kStraggler, i});
       const double control = scenario_.control_weight;
       if (!daemon.to_receiver.empty()) events_.push_back({control, Kind::kToReceiver, i});
       if (!daemon.to_daemon.empty()) events_.push_back({control, Kind::kToDaemon, i});
     }
-    if (complete_.contains(Cursor())) {
-      events_.push_back({scenario_.consumer_weight, Kind::kHandOut});
-    }
+    if (!ReadyToHandOut().empty()) events_.push_back({scenario_.consumer_weight, Kind::kHandOut});
     if (events_.empty()) return false;
     if (reopenings_left_ > 0 && receiver_->epoch() < end_epoch_) {
       events_.push_back({0.005, Kind::kReopen});
@@ -311,7 +333,7 @@ class Simulation {
         return Lose(event.daemon, event.stream);
       case Kind::kReopen:
         --reopenings_left_;
-        return Open(receiver_->epoch(), receiver_->step());
+        return Open();
       case Kind::kHandOut:
         return HandOut();
     }
@@ -329,6 +351,8 @@ class Simulation {
       records_resent_ += daemon->sender->records_resent() - resent;
       ASSERT_LE(job.header.flow_end, daemon->flow) << "sent again with a fresh flow range";
     } else {
+      ASSERT_FALSE(job.header.epoch == opened_epoch_ && opened_ahead_.contains(job.header.step))
+          << "step " << job.header.step << " was handed out before";
       ASSERT_EQ(job.header.flow_begin, daemon->flow);
       daemon->flow = job.header.flow_end;
       ASSERT_TRUE(job.header.flow_end <= daemon->limit ||
@@ -425,30 +449,64 @@ class Simulation {
 
   std::pair<uint64_t, uint64_t> Cursor() const { return {receiver_->epoch(), receiver_->step()}; }
 
+  std::vector<plan::PlannedRecord> RecordsOf(uint64_t epoch, uint64_t step) const {
+    std::vector<plan::PlannedRecord> records;
+    plan_->Records(epoch, plan_->Share(step, rank_, scenario_.world_size), &records);
+    return records;
+  }
+
   void OnCursor() {
-    expected_.clear();
     cursor_bytes_ = 0;
     if (receiver_->epoch() == end_epoch_) return;
-    plan_->Records(receiver_->epoch(), plan_->Share(receiver_->step(), rank_, scenario_.world_size),
-                   &expected_);
-    for (const plan::PlannedRecord& record : expected_) {
+    for (const plan::PlannedRecord& record : RecordsOf(receiver_->epoch(), receiver_->step())) {
       cursor_bytes_ += records_.PayloadBytes(record.shard, record.record);
     }
   }
 
+  // Complete batches in the window, which is worked out here anew.
+  std::vector<std::pair<uint64_t, uint64_t>> ReadyToHandOut() const {
+    std::vector<std::pair<uint64_t, uint64_t>> ready;
+    for (const auto& [at, batch] : complete_) {
+      const bool may =
+          at.first == model_.first && at.second < model_.second + scenario_.window_steps;
+      EXPECT_EQ(may, receiver_->MayHandOut(at.first, at.second));
+      if (may) ready.push_back(at);
+    }
+    return ready;
+  }
+
+  // The state is exact: the first step that is left, and those behind it that are not.
+  void MoveModel(uint64_t step) {
+    ASSERT_TRUE(ahead_.insert(step).second) << "step " << step << " comes again";
+    if (step != model_.second) ++batches_ahead_;
+    while (ahead_.erase(model_.second) == 1) {
+      model_.second += scenario_.stride;
+      if (model_.second >= plan_->steps_per_epoch()) {
+        model_ = {model_.first + 1, scenario_.step % scenario_.stride};
+        ASSERT_TRUE(ahead_.empty());
+      }
+    }
+    ASSERT_EQ(Cursor(), model_);
+    const std::vector<uint64_t> handed_out = receiver_->handed_out();
+    ASSERT_TRUE(std::equal(ahead_.begin(), ahead_.end(), handed_out.begin(), handed_out.end()));
+  }
+
   void HandOut() {
-    const AssembledBatch batch = std::move(complete_.at(Cursor()));
-    complete_.erase(Cursor());
-    ASSERT_EQ(batch.records.size(), expected_.size());
+    const auto ready = ReadyToHandOut();
+    const auto at = ready[Draw(ready.size())];
+    const AssembledBatch batch = std::move(complete_.at(at));
+    complete_.erase(at);
+    const std::vector<plan::PlannedRecord> expected = RecordsOf(at.first, at.second);
+    ASSERT_EQ(batch.records.size(), expected.size());
     std::set<uint32_t> skipped;
     for (const SkippedSlot& slot : batch.skipped) {
       EXPECT_EQ(slot.reason.code(), Code::kCorrupt);
       EXPECT_TRUE(skipped.insert(slot.slot).second);
     }
-    for (uint32_t slot = 0; slot < expected_.size(); ++slot) {
-      ASSERT_EQ(skipped.contains(slot), IsStoredBad(expected_[slot])) << "slot " << slot;
+    for (uint32_t slot = 0; slot < expected.size(); ++slot) {
+      ASSERT_EQ(skipped.contains(slot), IsStoredBad(expected[slot])) << "slot " << slot;
       if (skipped.contains(slot)) continue;
-      const std::vector<uint8_t> bytes = records_.Bytes(expected_[slot]);
+      const std::vector<uint8_t> bytes = records_.Bytes(expected[slot]);
       ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), batch.records[slot].begin(),
                              batch.records[slot].end()))
           << "slot " << slot << " of step " << batch.step << " holds another record";
@@ -456,7 +514,8 @@ class Simulation {
     skipped_ += skipped.size();
     ASSERT_EQ(batch.step % scenario_.stride, scenario_.step % scenario_.stride);
     ++batches_;
-    receiver_->OnHandedOut();
+    receiver_->OnHandedOut(at.first, at.second);
+    MoveModel(at.second);
     OnCursor();
   }
 
@@ -497,12 +556,16 @@ class Simulation {
   std::unique_ptr<Receiver> receiver_;
   std::vector<Daemon> daemons_;
   std::map<std::pair<uint64_t, uint64_t>, AssembledBatch> complete_;
-  std::vector<plan::PlannedRecord> expected_;  // of the cursor's batch
-  uint64_t cursor_bytes_ = 0;
+  // What was handed out: up to this step, and behind it in its epoch.
+  std::pair<uint64_t, uint64_t> model_;
+  std::set<uint64_t> ahead_;
+  std::set<uint64_t> opened_ahead_;  // when it was opened
+  uint64_t cursor_bytes_ = 0;        // of the cursor's batch
   std::map<std::tuple<uint64_t, uint64_t, uint32_t>, int> damages_;
   std::vector<Event> events_;
   uint64_t skipped_ = 0;
   uint64_t batches_ = 0;
+  uint64_t batches_ahead_ = 0;
   uint64_t records_resent_ = 0;
 };
 
@@ -513,6 +576,7 @@ struct Totals {
   uint64_t refilled = 0;
   uint64_t skipped = 0;
   uint64_t resent = 0;
+  uint64_t batches_ahead = 0;
   uint64_t max_waiting_bytes = 0;
 };
 Totals RunAll(const Scenario& scenario, int runs = 20) {
@@ -527,6 +591,7 @@ Totals RunAll(const Scenario& scenario, int runs = 20) {
       totals.refilled += simulation.stats().refilled_records;
       totals.skipped += simulation.skipped();
       totals.resent += simulation.records_resent();
+      totals.batches_ahead += simulation.batches_ahead();
       totals.max_waiting_bytes =
           std::max(totals.max_waiting_bytes, simulation.stats().max_waiting_bytes);
     }
@@ -679,6 +744,59 @@ TEST(SimulationTest, OpeningAnewForgetsWhatIsOnItsWay) {
   RunAll(scenario);
 }
 
+TEST(SimulationTest, BatchesAreHandedOutOnceInAnyOrderOfTheWindow) {
+  for (const uint64_t window_steps : {1, 2, 5, 1000}) {
+    Scenario scenario;
+    scenario.window_steps = window_steps;
+    scenario.daemons = 2;
+    scenario.epochs = 3;
+    scenario.losses = 6;
+    scenario.damage_share = 0.05;
+    for (const plan::Shuffle shuffle : {plan::Shuffle::kNone, plan::Shuffle::kFull}) {
+      scenario.shuffle = shuffle;
+      const Totals totals = RunAll(scenario, 10);
+      EXPECT_EQ(totals.batches_ahead > 0, window_steps > 1);
+    }
+  }
+}
+
+TEST(SimulationTest, ASlowDaemonAndLittleCreditDoNotStopBatchesInTheWindow) {
+  for (const uint64_t prefetch_bytes : {0, 500, 5000}) {
+    Scenario scenario;
+    scenario.shuffle = plan::Shuffle::kNone;  // many steps are of one daemon alone
+    scenario.shard_records = {8, 9, 7, 16, 3, 12, 10, 15};
+    scenario.window_steps = 6;
+    scenario.daemons = 3;
+    scenario.first_daemon_weight = 0.02;
+    scenario.consumer_weight = 10;
+    scenario.prefetch_bytes = prefetch_bytes;
+    scenario.epochs = 3;
+    scenario.losses = 3;
+    const Totals totals = RunAll(scenario, 10);
+    if (prefetch_bytes >= 5000) {  // several batches
+      EXPECT_GT(totals.batches_ahead, 0u);
+    }
+  }
+}
+
+TEST(SimulationTest, ResumesAtAnyMomentInTheWindow) {
+  for (const uint32_t stride : {1, 3}) {
+    Scenario scenario;
+    scenario.shard_records = {30, 21, 40, 9};
+    scenario.global_batch = 4;
+    scenario.tail = plan::Tail::kPad;
+    scenario.stride = stride;
+    scenario.step = 4;
+    scenario.window_steps = 8;
+    scenario.daemons = 3;
+    scenario.first_daemon_weight = 0.1;
+    scenario.epochs = 3;
+    scenario.losses = 4;
+    scenario.reopenings = 8;
+    EXPECT_GT(RunAll(scenario).batches_ahead, 0u);
+  }
+}
+
 TEST(SimulationTest, LargeRecordsGoInPieces) {
   Scenario scenario;
   scenario.max_chunk_bytes = 64;
@@ -773,6 +891,8 @@ TEST(SimulationTest, EverythingAtOnce) {
     scenario.epochs = draw(0, 4);
     scenario.epochs_wanted = 4;
     scenario.stride = static_cast<uint32_t>(draw(1, 3));
+    scenario.window_steps = draw(0, 1) * draw(1, 12) + 1;
+    scenario.first_daemon_weight = std::ldexp(1.0, -static_cast<int>(draw(0, 4)));
     scenario.daemons = static_cast<uint32_t>(draw(1, 3));
     scenario.streams = static_cast<uint32_t>(draw(1, 4));
     scenario.max_record_bytes = static_cast<uint32_t>(draw(0, 1) * draw(1, 200));

@@ -21,6 +21,10 @@ Status ExplainFirstHeader(const RandomAccessFile& file, Status otherwise) {
       return otherwise;
     case Content::kGzip:
     case Content::kZlib:
+      return Unsupported(fmt::format(
+          "shard {} is not a TFRecord file but {}: 'emlio convert recompress' makes plain shards "
+          "of such",
+          file.path(), ContentName(content)));
     case Content::kZstd:
       return Unsupported(fmt::format(
           "shard {} is not a TFRecord file but {}: decompress it, or write the records without "
