@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -149,6 +150,46 @@ nb::list BytesList(const BytesColumn& column) {
   return out;
 }
 
+// A value on loan to another library by the DLPack protocol (its DLManagedTensor). Whoever holds it
+// gives it back from any thread without the GIL, which an array's owner would need.
+struct Loan {
+  nb::dlpack::dltensor tensor;
+  Loan* self;
+  void (*give_back)(Loan*);
+  // Ours, behind what the protocol knows of.
+  int64_t size;
+  BatchPtr batch;
+};
+constexpr const char* kUnusedLoan = "dltensor";  // whoever uses one renames the capsule
+
+nb::object Lend(const BatchPtr& batch, Bytes value) {
+  static uint8_t nothing = 0;
+  auto loan = std::make_unique<Loan>();
+  loan->tensor.data = value.empty() ? &nothing : const_cast<uint8_t*>(value.data());
+  loan->tensor.device = {nb::device::cpu::value, 0};
+  loan->tensor.ndim = 1;
+  loan->tensor.dtype = nb::dtype<uint8_t>();
+  loan->tensor.shape = &loan->size;
+  loan->self = loan.get();
+  loan->give_back = [](Loan* given) { delete given; };
+  loan->size = static_cast<int64_t>(value.size());
+  loan->batch = batch;
+  PyObject* const capsule = PyCapsule_New(loan.get(), kUnusedLoan, [](PyObject* dropped) {
+    if (PyCapsule_IsValid(dropped, kUnusedLoan) == 0) return;
+    auto* unused = static_cast<Loan*>(PyCapsule_GetPointer(dropped, kUnusedLoan));
+    unused->give_back(unused);
+  });
+  if (capsule == nullptr) throw nb::python_error();
+  (void)loan.release();
+  return nb::steal(capsule);
+}
+
+nb::list BytesToDlpack(const BytesColumn& column) {
+  nb::list out;
+  for (const Bytes& value : column.values) out.append(Lend(column.batch, value));
+  return out;
+}
+
 // --- Ragged. Columns of a fixed number of bytes values are one as well: all rows equally long.
 
 size_t Rows(const Ragged& ragged) { return ragged.batch->operator->()->records().size(); }
@@ -256,6 +297,8 @@ void BindBatch(nb::module_& m) {
       .def("__iter__", &Iterator)
       .def("__reduce__", &AsList)
       .def("tolist", &BytesList, "All values as bytes objects, which are copies.")
+      .def("to_dlpack", &BytesToDlpack,
+           "All values as DLPack capsules that share the batch's memory; each can be used once.")
       .def("__repr__", [](const BytesColumn& self) {
         return "<emlio.BytesColumn of " + std::to_string(self.values.size()) + " values>";
       });

@@ -54,6 +54,11 @@ class BytesColumn:
     def __iter__(self) -> Iterator[npt.NDArray[np.uint8]]: ...
     def tolist(self) -> list[bytes]:
         """All values as bytes objects, which are copies."""
+    def to_dlpack(self) -> list[object]:
+        """All values as DLPack capsules that share the batch's memory and keep it alive.
+
+        Each can be used once. Whoever holds one lets go of it without the GIL.
+        """
 
 class Ragged:
     """A column with any number of values a record.

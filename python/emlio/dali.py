@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from emlio import _loader
-from emlio._core import Batch, InvalidArgumentError
+from emlio._core import Batch, BytesColumn, InvalidArgumentError
 from emlio._loader import Loader
 
 __all__ = ["VALID", "source"]
@@ -39,7 +39,9 @@ def source(loader: Loader, names: str | Sequence[str]) -> Callable[[], Any]:
 
     Returns:
         The callable. Each output is an array of shape (B,) or (B, k) where all records have equal
-        shapes, else a list of B arrays; bytes are uint8 arrays of one dimension.
+        shapes, else a list of B arrays; bytes are a list of DLPack capsules, uint8 in one
+        dimension, that share the batch's memory. `fn.external_source(..., no_copy=True)` uses
+        that memory as it is and keeps it for as long as it needs it.
 
     Raises:
         InvalidArgumentError: There are no names.
@@ -68,4 +70,7 @@ def _samples(batch: Batch, name: str) -> Any:
     if name == VALID:
         return np.arange(len(batch)) < batch.valid
     column = batch[name]
+    if isinstance(column, BytesColumn):
+        # DALI takes capsules faster than arrays, and its threads let go of them without the GIL.
+        return column.to_dlpack()
     return column if isinstance(column, np.ndarray) else list(column)

@@ -4,6 +4,7 @@
 
 import gc
 import pickle
+import resource
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -239,6 +240,75 @@ def test_views_outlive_batch_and_loader(hundred: Path) -> None:
     assert views["payload"].tobytes() == bytes([50]) * 20
     assert views["record"].tobytes() == shards.labelled(7)
     assert len(kept) == 5
+
+
+class Lent:
+    """What NumPy takes a DLPack capsule from."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_bytes_are_lent_by_dlpack_without_a_copy(batch: Batch) -> None:
+    column = batch["payload"]
+    capsules = column.to_dlpack()
+    assert len(capsules) == 8
+    for capsule, value in zip(capsules, column, strict=True):
+        taken = np.from_dlpack(Lent(capsule))
+        assert (taken.dtype, taken.shape) == (value.dtype, value.shape)
+        assert taken.ctypes.data == value.ctypes.data
+        assert np.array_equal(taken, value)
+        with pytest.raises((ValueError, RuntimeError, BufferError)):
+            np.from_dlpack(Lent(capsule))  # each can be used once
+
+
+def test_empty_bytes_are_lent_too(tmp_path: Path) -> None:
+    payload = shards.example({"data": shards.bytes_list([b""])})
+    batch = one_batch(tmp_path, [payload], {"data": "bytes"})
+    (capsule,) = batch["data"].to_dlpack()
+    assert np.from_dlpack(Lent(capsule)).shape == (0,)
+
+
+def test_lent_bytes_outlive_batch_and_loader(hundred: Path) -> None:
+    loader = Loader(hundred, batch_size=100, features=shards.FEATURES)
+    capsules = next(iter(loader))["payload"].to_dlpack()
+    used = np.from_dlpack(Lent(capsules[50]))
+    loader.close()
+    del loader
+    gc.collect()
+    # Memory that was given back would be used again.
+    other = Loader(hundred, batch_size=100, features=shards.FEATURES, shuffle="full")
+    kept = [batch for _ in range(5) for batch in other]
+    assert used.tobytes() == bytes([50]) * 20
+    assert np.from_dlpack(Lent(capsules[7])).tobytes() == bytes([7]) * 20
+    assert len(kept) == 5
+
+
+def test_lent_bytes_let_go_of_their_batch_whether_they_were_used_or_not(tmp_path: Path) -> None:
+    shards.write_shard(tmp_path / "shard", [bytes(1 << 20)] * 8)
+    loader = Loader(tmp_path / "shard", batch_size=8, prefetch_mb=16)
+
+    def lend() -> None:
+        for batch in loader:
+            capsules = batch.records.to_dlpack()
+            np.from_dlpack(Lent(capsules[0]))
+
+    def resident_bytes() -> int:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+
+    for _ in range(5):
+        lend()
+    before = resident_bytes()
+    for _ in range(30):  # 240 MiB if all were kept
+        lend()
+    assert resident_bytes() - before < 64 << 20
 
 
 def test_views_hold_on_to_what_made_them_and_let_go(batch: Batch) -> None:

@@ -44,18 +44,21 @@ def images(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pipeline(source: Callable[[], Any], outputs: int) -> Any:
+def pipeline(source: Callable[[], Any], outputs: int, no_copy: bool) -> Any:
     made = dali.Pipeline(batch_size=4, num_threads=1, device_id=None)
     with made:
-        encoded, *rest = fn.external_source(source=source, num_outputs=outputs)
+        encoded, *rest = fn.external_source(source=source, num_outputs=outputs, no_copy=no_copy)
         made.set_outputs(fn.decoders.image(encoded, device="cpu"), *rest)
     made.build()
     return made
 
 
-def test_two_epochs_of_decoded_images(images: Path, serve: Callable[[Path], Daemon]) -> None:
+@pytest.mark.parametrize("no_copy", [False, True])
+def test_two_epochs_of_decoded_images(
+    images: Path, serve: Callable[[Path], Daemon], no_copy: bool
+) -> None:
     loader = emlio.Loader(serve(images).url, batch_size=4, features=FEATURES, shuffle="full")
-    pipe = pipeline(emlio.dali.source(loader, list(FEATURES)), len(FEATURES))
+    pipe = pipeline(emlio.dali.source(loader, list(FEATURES)), len(FEATURES), no_copy)
     orders = []
     for _ in range(2):
         order: list[int] = []
