@@ -104,7 +104,8 @@ def write_json(path: Path, machine: Mapping[str, Any], results: Iterable[Result]
     unfinished.replace(path)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Three digits at least, thousands apart."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -117,7 +118,7 @@ def markdown(results: Iterable[Result], goals: Mapping[str, Goal]) -> str:
         goal = goals.get(result.metric)
         met = "" if goal is None else "yes" if goal.is_met_by(result.value) else "**no**"
         lines.append(
-            f"| `{result.metric}` | {_number(result.value)} | {_number(result.sd)} | {result.n} "
+            f"| `{result.metric}` | {number(result.value)} | {number(result.sd)} | {result.n} "
             f"| {result.unit} | {goal or ''} | {met} |"
         )
     return "\n".join(lines)

@@ -7,6 +7,7 @@ Run it by benchmarks/local/run. benchmarks/README.md says what is compared, and 
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -54,7 +55,7 @@ class Contender:
 
 
 def contenders(cores: int) -> dict[str, Contender]:
-    """EMLIO has its defaults; the others have what their documentation advises to try."""
+    """What each documentation advises to try. EMLIO has its defaults; `no_copy` is DALI's."""
     reads: list[dict[str, Any]] = [
         {},
         {"num_parallel_reads": cores},
@@ -65,7 +66,9 @@ def contenders(cores: int) -> dict[str, Contender]:
     return {
         "emlio": Contender("emlio", [{"raw": False}]),
         "emlio_raw": Contender("emlio", [{"raw": True}]),
-        "emlio_dali": Contender("emlio_dali", [common]),
+        "emlio_dali": Contender(
+            "emlio_dali", [{**common, "no_copy": no_copy} for no_copy in (True, False)]
+        ),
         "emlio_torch": Contender("emlio_torch"),
         "dali_tfrecord": Contender(
             "dali_tfrecord",
@@ -439,10 +442,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop_on_signal)
     sizes = QUICK if args.quick else FULL
     if args.repeats is not None:
-        sizes = Sizes(**{**vars(sizes), "repeats": max(5, args.repeats)})
+        sizes = dataclasses.replace(sizes, repeats=max(5, args.repeats))
     if sizes.cold and (args.no_cold or not os.access(DROP_CACHES, os.W_OK)):
         say(f"not measured: what is not in memory (needs root, to write {DROP_CACHES})")
-        sizes = Sizes(**{**vars(sizes), "cold": False})
+        sizes = dataclasses.replace(sizes, cold=False)
     try:
         machine = environment(versions())
         begin = time.monotonic()

@@ -10,7 +10,7 @@ runs in a process of its own.
 import gc
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,6 +22,12 @@ ByteArray = npt.NDArray[np.uint8]
 NUMBER, DATA = "id", "data"
 
 
+class Values(Protocol):
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[ByteArray]: ...
+
+
 class Batch(NamedTuple):
     """What a training loop gets: an array of bytes for each record, and the records' numbers.
 
@@ -29,7 +35,7 @@ class Batch(NamedTuple):
     """
 
     numbers: npt.NDArray[np.int64] | None
-    values: Sequence[ByteArray]
+    values: Values
 
 
 class Reader(Protocol):
@@ -95,7 +101,11 @@ class EmlioTorch:
 
 
 class _DaliPipeline:
-    """A pipeline whose outputs are bytes and numbers, once or several times."""
+    """A pipeline whose outputs are bytes and numbers, once or several times.
+
+    Nothing here refers to a batch any more when the next one is asked for: then its memory is used
+    again, without which DALI is much slower.
+    """
 
     def __init__(self, pipeline: Any) -> None:
         self._pipeline = pipeline
@@ -116,8 +126,8 @@ class _DaliPipeline:
 class EmlioDali(_DaliPipeline):
     """A pipeline that EMLIO feeds."""
 
-    def __init__(self, folder: Path, batch_size: int, threads: int) -> None:
-        from nvidia.dali import fn, pipeline_def
+    def __init__(self, folder: Path, batch_size: int, threads: int, no_copy: bool) -> None:
+        from nvidia.dali import Pipeline, fn
 
         import emlio.dali
 
@@ -125,17 +135,15 @@ class EmlioDali(_DaliPipeline):
             folder, batch_size=batch_size, features={NUMBER: "int64", DATA: "bytes"}
         )
 
-        @pipeline_def(batch_size=batch_size, num_threads=threads, device_id=None)
-        def pipeline() -> Any:
-            return tuple(
-                fn.external_source(
-                    source=emlio.dali.source(self._loader, [DATA, NUMBER]),
-                    num_outputs=2,
-                    no_copy=True,
-                )
+        pipeline = Pipeline(batch_size=batch_size, num_threads=threads, device_id=None)
+        with pipeline:
+            outputs = fn.external_source(
+                source=emlio.dali.source(self._loader, [DATA, NUMBER]),
+                num_outputs=2,
+                no_copy=no_copy,
             )
-
-        super().__init__(pipeline())
+            pipeline.set_outputs(*outputs)
+        super().__init__(pipeline)
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
@@ -144,7 +152,8 @@ class EmlioDali(_DaliPipeline):
             except StopIteration:
                 self._pipeline.reset()
                 return
-            yield from batches
+            while batches:
+                yield batches.pop(0)
 
     def close(self) -> None:
         super().close()
@@ -164,19 +173,19 @@ class DaliTfrecord(_DaliPipeline):
         dont_use_mmap: bool = False,
     ) -> None:
         import nvidia.dali.tfrecord as tfrec
-        from nvidia.dali import fn, pipeline_def
+        from nvidia.dali import Pipeline, fn
 
         paths = shards_of(folder)
         features = {
-            DATA: tfrec.FixedLenFeature((), tfrec.string, ""),
+            DATA: tfrec.FixedLenFeature([], tfrec.string, ""),
             NUMBER: tfrec.FixedLenFeature([1], tfrec.int64, 0),
         }
 
-        @pipeline_def(batch_size=batch_size, num_threads=threads, device_id=None)
-        def pipeline() -> Any:
+        pipeline = Pipeline(batch_size=batch_size, num_threads=threads, device_id=None)
+        with pipeline:
             outputs = []
             for i in range(readers):
-                read = fn.readers.tfrecord(
+                read: Any = fn.readers.tfrecord(
                     name=f"reader{i}",
                     path=[str(path) for path in paths],
                     index_path=[str(index_of(path)) for path in paths],
@@ -188,9 +197,8 @@ class DaliTfrecord(_DaliPipeline):
                     dont_use_mmap=dont_use_mmap,
                 )
                 outputs += [read[DATA], read[NUMBER]]
-            return tuple(outputs)
-
-        super().__init__(pipeline())
+            pipeline.set_outputs(*outputs)
+        super().__init__(pipeline)
         records = self._pipeline.reader_meta("reader0")["epoch_size"]
         self._runs, rest = divmod(records, batch_size * readers)
         if rest != 0:
@@ -198,7 +206,9 @@ class DaliTfrecord(_DaliPipeline):
 
     def __iter__(self) -> Iterator[Batch]:
         for _ in range(self._runs):
-            yield from self._run()
+            batches = self._run()
+            while batches:
+                yield batches.pop(0)
 
 
 class TfData:

@@ -37,6 +37,8 @@ def consume(batches: Iterable[Batch]) -> dict[str, Any]:
         for value in batch.values:
             folds.append(np.bitwise_xor.reduce(value))
             payload_bytes += len(value)
+            del value
+        del batch  # before the next one is asked for, so that its memory can be used again
     return {
         "records": len(folds),
         "payload_bytes": payload_bytes,
@@ -51,7 +53,7 @@ def checksums(batches: Iterable[Batch]) -> dict[str, Any]:
     for batch in batches:
         numbers = [0] * len(batch.values) if batch.numbers is None else batch.numbers.tolist()
         found += [
-            (number, len(value), zlib.crc32(value))
+            (number, len(value), zlib.crc32(value.data))
             for number, value in zip(numbers, batch.values, strict=True)
         ]
     digest = hashlib.sha256(repr(sorted(found)).encode()).hexdigest()

@@ -7,6 +7,8 @@ Run it by benchmarks/loopback/run. benchmarks/README.md says what is compared, a
 
 import argparse
 import contextlib
+import dataclasses
+import functools
 import os
 import shutil
 import signal
@@ -37,6 +39,7 @@ from benchmarks.report import (
     Result,
     environment,
     markdown,
+    number,
     summarize,
     write_json,
 )
@@ -47,6 +50,7 @@ SHARED_MEMORY = Path("/dev/shm")
 STREAMS = 4
 BATCH_100KB = 64
 BATCH_1KB = 4096
+BATCH_100B_ONE_STREAM = 1024
 BATCH_EXAMPLE = 64
 PREFETCH_MIB = 256  # the default of emlio pull and of emlio serve --send-buffer-mb
 ALLOWED_BESIDE_CREDIT_MIB = 64
@@ -59,6 +63,8 @@ GOALS = {
     "throughput_over_raw_tcp_100kb": Goal(at_least=0.9),
     "cpu_over_raw_tcp_100kb": Goal(at_most=1.15),
     "records_per_s_1kb": Goal(at_least=1_000_000),
+    "records_per_s_100b": Goal(at_least=3_000_000),
+    "records_per_s_100b_one_stream": Goal(at_least=200_000),
     "throughput_over_paper_python_100kb": Goal(at_least=3),
     "cpu_over_paper_python_100kb": Goal(at_most=0.4),
     "plan_us_per_record_full": Goal(at_most=0.1),
@@ -82,6 +88,8 @@ class Sizes:
     epochs_100kb: int
     records_1kb: int
     epochs_1kb: int
+    records_100b: int
+    epochs_100b: int
     paper_epochs: int
     first_batch_repeats: int
     records_example: int
@@ -93,6 +101,8 @@ FULL = Sizes(
     epochs_100kb=3,
     records_1kb=500_000,
     epochs_1kb=6,
+    records_100b=1_000_000,
+    epochs_100b=3,
     paper_epochs=1,
     first_batch_repeats=15,
     records_example=64_000,
@@ -103,6 +113,8 @@ QUICK = Sizes(
     epochs_100kb=2,
     records_1kb=200_000,
     epochs_1kb=3,
+    records_100b=1_000_000,
+    epochs_100b=1,
     paper_epochs=1,
     first_batch_repeats=9,
     records_example=32_000,
@@ -125,6 +137,10 @@ class Transfer:
     @property
     def cpu_s_per_gb(self) -> float:
         return self.cpu_s / self.payload_bytes * 1e9
+
+    @property
+    def cpu_s_per_million(self) -> float:
+        return self.cpu_s / self.records * 1e6
 
     @property
     def records_per_s(self) -> float:
@@ -165,20 +181,13 @@ class Programs:
 
 
 class Data:
-    """The data sets, each a folder of shards, and room for whatever belongs to the run."""
+    """Data sets, each a folder of shards, and room for whatever belongs to the run."""
 
-    def __init__(self, root: Path, sparse_root: Path, programs: Programs, sizes: Sizes) -> None:
+    def __init__(self, root: Path, programs: Programs) -> None:
         self.root = root
-        self._sparse_root = sparse_root
         self._folders: dict[str, Path] = {}
         self._emlio = programs.emlio
         self._sparse_shards = programs.sparse_shards
-        self._synthetic("100kb", sizes.records_100kb, 100_000, shards=8)
-        self._synthetic("1kb", sizes.records_1kb, 1_000, shards=4)
-        self._synthetic("example", sizes.records_example, 1_000, "--example", shards=4)
-        self._sparse("10x1gb", shards=10, gb=1)
-        self._sparse("1000x1gb", shards=1000, gb=1)
-        self._sparse("10x100gb", shards=10, gb=100)
 
     @property
     def names(self) -> list[str]:
@@ -190,7 +199,7 @@ class Data:
     def shards(self, name: str) -> list[Path]:
         return sorted(self._folders[name].glob("*.tfrecord"))
 
-    def _synthetic(
+    def add_synthetic(
         self, name: str, records: int, record_bytes: int, *options: str, shards: int
     ) -> None:
         self._folders[name] = self.root / name
@@ -207,8 +216,8 @@ class Data:
                 while file.read(1 << 22):
                     pass
 
-    def _sparse(self, name: str, shards: int, gb: int) -> None:
-        self._folders[name] = self._sparse_root / name
+    def add_sparse(self, root: Path, name: str, shards: int, gb: int) -> None:
+        self._folders[name] = root / name
         command = command_line(
             *(self._sparse_shards, self._folders[name], "--shards", shards),
             *("--records", gb * 1_000_000_000 // SPARSE_RECORD_BYTES),
@@ -252,15 +261,32 @@ class Emlio:
     def url(self, name: str) -> str:
         return f"{self._endpoint}/{name}"
 
-    def pull_command(self, name: str, batch_size: int, *options: str) -> list[str]:
+    def pull_command(
+        self,
+        name: str,
+        batch_size: int,
+        *options: object,
+        shuffle: str = "full",
+        streams: int = STREAMS,
+    ) -> list[str]:
         return command_line(
             *(self._executable, "pull", self.url(name), "--batch-size", batch_size),
-            *("--shuffle", "full", "--streams", STREAMS, "--json", "-", *options),
+            *("--shuffle", shuffle, "--streams", streams, "--json", "-", *options),
         )
 
-    def transfer(self, name: str, batch_size: int, epochs: int) -> Transfer:
+    def transfer(
+        self,
+        name: str,
+        batch_size: int,
+        epochs: int,
+        shuffle: str = "full",
+        streams: int = STREAMS,
+    ) -> Transfer:
         cpu_begin = cpu_seconds(self.server_pid)
-        pulled = run_json(self.pull_command(name, batch_size, "--epochs", str(epochs)))
+        command = self.pull_command(
+            name, batch_size, "--epochs", epochs, shuffle=shuffle, streams=streams
+        )
+        pulled = run_json(command)
         server_cpu_s = cpu_seconds(self.server_pid) - cpu_begin
         if pulled["bad_records"] != 0:
             raise BenchmarkError(f"emlio pull left out {pulled['bad_records']} records")
@@ -449,6 +475,43 @@ def measure_1kb(programs: Programs, emlio: Emlio, data: Data, sizes: Sizes) -> l
     ]
 
 
+def measure_100b(emlio: Emlio, sizes: Sizes) -> list[Result]:
+    """Shuffled as with 1 KB, in stored order, and through one stream as users have reported it."""
+    say("100 B records")
+    runs: dict[str, dict[str, Any]] = {
+        "records_per_s_100b": {"batch_size": BATCH_1KB, "shuffle": "full", "streams": STREAMS},
+        "records_per_s_100b_none": {"batch_size": BATCH_1KB, "shuffle": "none", "streams": STREAMS},
+        "records_per_s_100b_one_stream": {
+            "batch_size": BATCH_100B_ONE_STREAM,
+            "shuffle": "full",
+            "streams": 1,
+        },
+    }
+    emlio.transfer("100b", BATCH_1KB, 1)
+    done = interleaved(
+        {
+            name: functools.partial(emlio.transfer, "100b", epochs=sizes.epochs_100b, **options)
+            for name, options in runs.items()
+        },
+        sizes.repeats,
+    )
+    results = []
+    for name, options in runs.items():
+        settings = {
+            "record_bytes": 100,
+            "records": sizes.records_100b,
+            "epochs": sizes.epochs_100b,
+            **options,
+        }
+        rates = [run.records_per_s for run in done[name]]
+        costs = [run.cpu_s_per_million for run in done[name]]
+        results += [
+            summarize(name, rates, "1/s", **settings),
+            summarize(name.replace("records_per_s", "cpu_s_per_million"), costs, "s", **settings),
+        ]
+    return results
+
+
 def measure_first_batch(emlio: Emlio, sizes: Sizes) -> list[Result]:
     say("first batch")
     batch_sizes = {
@@ -594,11 +657,12 @@ def check_requirements(programs: Programs) -> None:
             ) from error
 
 
-def versions(programs: Programs) -> dict[str, str]:
-    def first_line(*command: str | Path) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.partition("\n")[0].strip()
+def first_line(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.partition("\n")[0].strip()
 
+
+def versions(programs: Programs) -> dict[str, str]:
     import zmq
 
     return {
@@ -621,16 +685,142 @@ def measure(programs: Programs, root: Path, sizes: Sizes) -> list[Result]:
             sparse_root = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX, dir=SHARED_MEMORY))
             )
-        data = Data(root, sparse_root, programs, sizes)
+        data = Data(root, programs)
+        data.add_synthetic("100kb", sizes.records_100kb, 100_000, shards=8)
+        data.add_synthetic("1kb", sizes.records_1kb, 1_000, shards=4)
+        data.add_synthetic("100b", sizes.records_100b, 100, shards=4)
+        data.add_synthetic("example", sizes.records_example, 1_000, "--example", shards=4)
+        data.add_sparse(sparse_root, "10x1gb", shards=10, gb=1)
+        data.add_sparse(sparse_root, "1000x1gb", shards=1000, gb=1)
+        data.add_sparse(sparse_root, "10x100gb", shards=10, gb=100)
         emlio = Emlio(programs, data, stack)
         iperf3 = Iperf3(stack, root / "iperf3.log")
         results += measure_100kb(programs, emlio, iperf3, data, sizes)
         results += measure_1kb(programs, emlio, data, sizes)
+        results += measure_100b(emlio, sizes)
         results += measure_first_batch(emlio, sizes)
         results += measure_python(emlio, sizes)
         results += measure_memory(emlio, sizes)
     results += measure_plan(programs)
     return results
+
+
+@dataclass(frozen=True)
+class MatrixSize:
+    """Records of one size: half a gigabyte at most, which is on disk while it is measured."""
+
+    name: str
+    record_bytes: int
+    records: int
+    epochs: int
+    batch_size: int
+
+
+MATRIX_SIZES = (
+    MatrixSize("100b", 100, 1_000_000, epochs=2, batch_size=1024),
+    MatrixSize("1kb", 1_000, 500_000, epochs=2, batch_size=1024),
+    MatrixSize("10kb", 10_000, 50_000, epochs=3, batch_size=256),
+    MatrixSize("100kb", 100_000, 5_000, epochs=3, batch_size=64),
+    MatrixSize("2mb", 2_000_000, 250, epochs=3, batch_size=8),
+)
+MATRIX_SHUFFLES = ("none", "block", "full")
+MATRIX_STREAMS = (1, 2, 4, 8)
+MATRIX_REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the matrix and its runs."""
+
+    size: MatrixSize
+    shuffle: str
+    streams: int
+    runs: Sequence[Transfer]
+
+    # What is said of a cell: name, unit, samples.
+    def figures(self) -> list[tuple[str, str, list[float]]]:
+        return [
+            ("records_per_s", "1/s", [run.records_per_s for run in self.runs]),
+            ("mb_per_s", "MB/s", [run.mb_per_s for run in self.runs]),
+            ("cpu_s_per_gb", "s/GB", [run.cpu_s_per_gb for run in self.runs]),
+            ("cpu_s_per_million_records", "s", [run.cpu_s_per_million for run in self.runs]),
+        ]
+
+    def results(self) -> list[Result]:
+        return [
+            summarize(
+                f"matrix_{self.size.name}_{self.shuffle}_{self.streams}_{name}",
+                samples,
+                unit,
+                record_bytes=self.size.record_bytes,
+                records=self.size.records,
+                epochs=self.size.epochs,
+                batch_size=self.size.batch_size,
+                shuffle=self.shuffle,
+                streams=self.streams,
+            )
+            for name, unit, samples in self.figures()
+        ]
+
+
+def measure_matrix_size(
+    programs: Programs, root: Path, size: MatrixSize, repeats: int, epochs: int
+) -> list[Cell]:
+    data = Data(root, programs)
+    data.add_synthetic(size.name, size.records, size.record_bytes, shards=4)
+    with contextlib.ExitStack() as stack:
+        emlio = Emlio(programs, data, stack)
+        emlio.transfer(size.name, size.batch_size, 1)
+        runs = {
+            (shuffle, streams): functools.partial(
+                emlio.transfer, size.name, size.batch_size, epochs, shuffle, streams
+            )
+            for shuffle in MATRIX_SHUFFLES
+            for streams in MATRIX_STREAMS
+        }
+        done = interleaved(
+            {f"{shuffle} x {streams}": run for (shuffle, streams), run in runs.items()}, repeats
+        )
+    size = dataclasses.replace(size, epochs=epochs)
+    return [
+        Cell(size, shuffle, streams, done[f"{shuffle} x {streams}"]) for shuffle, streams in runs
+    ]
+
+
+def measure_matrix(programs: Programs, root: Path, repeats: int, quick: bool) -> list[Cell]:
+    """Every size, shuffle and number of streams; one size is on disk at a time."""
+    cells = []
+    for size in MATRIX_SIZES:
+        say(f"records of {size.name}")
+        folder = root / size.name
+        folder.mkdir()
+        cells += measure_matrix_size(
+            programs, folder, size, repeats, epochs=1 if quick else size.epochs
+        )
+        shutil.rmtree(folder)
+    return cells
+
+
+def matrix_markdown(cells: Sequence[Cell]) -> str:
+    """A line for each size and shuffle, a column for each number of streams, a table a figure."""
+    tables = []
+    for name, unit, _ in cells[0].figures():
+        streams = list(dict.fromkeys(cell.streams for cell in cells))
+        lines = [
+            f"| {name} ({unit}) | shuffle | " + " | ".join(f"{n} streams" for n in streams) + " |",
+            "|---|---|" + "---:|" * len(streams),
+        ]
+        for size in dict.fromkeys(cell.size for cell in cells):
+            for shuffle in dict.fromkeys(cell.shuffle for cell in cells):
+                row = [cell for cell in cells if (cell.size, cell.shuffle) == (size, shuffle)]
+                texts = []
+                for cell in row:
+                    samples = next(found[2] for found in cell.figures() if found[0] == name)
+                    result = summarize(name, samples, unit)
+                    texts.append(f"{number(result.value)} ± {number(result.sd)}")
+                lines.append(f"| {size.name} | {shuffle} | " + " | ".join(texts) + " |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def stop_on_signal(number: int, frame: FrameType | None) -> None:
@@ -644,6 +834,11 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="less data; within 50 s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
+    parser.add_argument(
+        "--matrix",
+        action="store_true",
+        help="instead: every record size, shuffle and number of streams (8 minutes)",
+    )
     parser.add_argument("--repeats", type=int, help="rounds, at least 5")
     parser.add_argument(
         "--build-dir",
@@ -662,24 +857,33 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop_on_signal)
     sizes = QUICK if args.quick else FULL
     if args.repeats is not None:
-        sizes = Sizes(**{**vars(sizes), "repeats": max(5, args.repeats)})
+        sizes = dataclasses.replace(sizes, repeats=max(5, args.repeats))
     build_dir = args.build_dir.resolve()
     programs = Programs(args.emlio or build_dir / "tools/emlio/emlio", build_dir)
     try:
-        if not all(path.exists() for path in programs.all()):
+        needed = [programs.emlio] if args.matrix else programs.all()
+        if not all(path.exists() for path in needed):
             build(build_dir)
-        check_requirements(programs)
-        machine = environment(versions(programs))
+        if args.matrix:
+            machine = environment({"emlio": first_line(programs.emlio, "--version")})
+        else:
+            check_requirements(programs)
+            machine = environment(versions(programs))
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
-            results = measure(programs, Path(root), sizes)
+            if args.matrix:
+                repeats = MATRIX_REPEATS if args.repeats is None else sizes.repeats
+                cells = measure_matrix(programs, Path(root), repeats, args.quick)
+                results = [result for cell in cells for result in cell.results()]
+            else:
+                results = measure(programs, Path(root), sizes)
         say(f"measured for {time.monotonic() - begin:.0f} s")
     except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
         say(f"error: {error}")
         return 1
     if args.json is not None:
         write_json(args.json, machine, results)
-    print(markdown(results, GOALS))
+    print(matrix_markdown(cells) if args.matrix else markdown(results, GOALS))
     return 0
 
 

@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the benchmarks say of their samples, and of goals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report import Goal, markdown, summarize, write_json
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "met"),
+    [
+        (Goal(at_least=1.0), 1.0, True),
+        (Goal(at_least=1.0), 0.999, False),
+        (Goal(at_most=2.0), 2.0, True),
+        (Goal(at_most=2.0), 2.001, False),
+        (Goal(at_least=1.0, at_most=2.0), 0.5, False),
+        (Goal(at_least=1.0, at_most=2.0), 2.5, False),
+        (Goal(at_least=1.0, at_most=2.0), 1.5, True),
+    ],
+)
+def test_goals_include_their_bounds(goal: Goal, value: float, met: bool) -> None:
+    assert goal.is_met_by(value) is met
+
+
+def test_a_result_is_the_median_with_the_spread_of_its_samples() -> None:
+    result = summarize("m", [1.0, 9.0, 2.0], "s", streams=4)
+    assert (result.value, result.n, result.settings) == (2.0, 3, {"streams": 4})
+    assert result.sd == pytest.approx(4.3589, abs=1e-4)
+    assert summarize("m", [5.0], "s").sd == 0.0
+
+
+def test_the_table_tells_which_goals_are_missed() -> None:
+    results = [summarize(name, [value], "1") for name, value in (("a", 1234.5), ("b", 0.5))]
+    lines = markdown(results, {"a": Goal(at_least=1000), "b": Goal(at_least=1)}).splitlines()
+    assert lines[2:] == [
+        "| `a` | 1,234 | 0 | 1 | 1 | ≥ 1,000 | yes |",
+        "| `b` | 0.5 | 0 | 1 | 1 | ≥ 1 | **no** |",
+    ]
+
+
+def test_the_report_appears_whole(tmp_path: Path) -> None:
+    write_json(tmp_path / "out.json", {"cores": 2}, [summarize("m", [1.0, 2.0], "s")])
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert report["environment"] == {"cores": 2}
+    assert report["results"][0]["metric"] == "m"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
