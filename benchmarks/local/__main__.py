@@ -43,7 +43,15 @@ SHARDS = 4
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # Where a run is to read from storage, at least so much of the data has to come from there.
 LEAST_COLD_SHARE = 0.8
-PACKAGES = ("nvidia-dali-cuda120", "tensorflow-cpu", "torch", "tfrecord", "numpy")
+# What takes part, and under which names it is distributed.
+PACKAGES = {
+    "emlio": ("emlio",),
+    "dali": ("nvidia-dali-cuda120", "nvidia-dali-cuda130"),
+    "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "torch": ("torch",),
+    "tfrecord": ("tfrecord",),
+    "numpy": ("numpy",),
+}
 
 
 @dataclass(frozen=True)
@@ -396,13 +404,12 @@ def say(text: str) -> None:
 def versions() -> dict[str, str]:
     """Of everything that takes part; what is missing is an error."""
     found = {}
-    for package in ("emlio", *PACKAGES):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError as error:
-            raise BenchmarkError(
-                f"{sys.executable} has no {package}: run scripts/setup --dev"
-            ) from error
+    for name, packages in PACKAGES.items():
+        for package in packages:
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                found[name] = metadata.version(package)
+        if name not in found:
+            raise BenchmarkError(f"{sys.executable} has no {packages[0]}: run scripts/setup --dev")
     return found
 
 
