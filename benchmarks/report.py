@@ -106,7 +106,7 @@ def write_json(path: Path, machine: Mapping[str, Any], results: Iterable[Result]
 
 def number(value: float) -> str:
     """Three digits at least, thousands apart."""
-    if abs(value) >= 1000:
+    if abs(value) >= 999.5:  # what three digits would make 1e+03
         return f"{value:,.0f}"
     return f"{value:.3g}"
 

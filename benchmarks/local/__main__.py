@@ -43,7 +43,15 @@ SHARDS = 4
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # Where a run is to read from storage, at least so much of the data has to come from there.
 LEAST_COLD_SHARE = 0.8
-PACKAGES = ("nvidia-dali-cuda120", "tensorflow-cpu", "torch", "tfrecord", "numpy")
+# What takes part, and under which names it is distributed.
+PACKAGES = {
+    "emlio": ("emlio",),
+    "dali": ("nvidia-dali-cuda120", "nvidia-dali-cuda130"),
+    "tensorflow": ("tensorflow-cpu", "tensorflow"),
+    "torch": ("torch",),
+    "tfrecord": ("tfrecord",),
+    "numpy": ("numpy",),
+}
 
 
 @dataclass(frozen=True)
@@ -131,15 +139,7 @@ FULL = Sizes(
         DataSet("10kb", 10_000, 65_536, 256),
     ),
 )
-QUICK = Sizes(
-    repeats=5,
-    passes=1,
-    cold=False,
-    data_sets=(
-        DataSet("100kb", 100_000, 2_048, 64),
-        DataSet("10kb", 10_000, 16_384, 256),
-    ),
-)
+QUICK = Sizes(repeats=5, passes=3, cold=False, data_sets=(DataSet("100kb", 100_000, 2_048, 64),))
 
 
 def goals() -> dict[str, Goal]:
@@ -404,13 +404,12 @@ def say(text: str) -> None:
 def versions() -> dict[str, str]:
     """Of everything that takes part; what is missing is an error."""
     found = {}
-    for package in ("emlio", *PACKAGES):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError as error:
-            raise BenchmarkError(
-                f"{sys.executable} has no {package}: run scripts/setup --dev"
-            ) from error
+    for name, packages in PACKAGES.items():
+        for package in packages:
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                found[name] = metadata.version(package)
+        if name not in found:
+            raise BenchmarkError(f"{sys.executable} has no {packages[0]}: run scripts/setup --dev")
     return found
 
 
@@ -423,7 +422,9 @@ def main() -> int:
         prog="benchmarks/local/run",
         description="EMLIO reading local shards beside DALI, tf.data and PyTorch.",
     )
-    parser.add_argument("--quick", action="store_true", help="less data, warm only; within 55 s")
+    parser.add_argument(
+        "--quick", action="store_true", help="records of 100 KB in memory only; within 55 s"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
     parser.add_argument("--repeats", type=int, help="rounds, at least 5")
     parser.add_argument(

@@ -248,7 +248,7 @@ class Lent:
     def __init__(self, capsule: object) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **_: object) -> object:
+    def __dlpack__(self, **_: Any) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.report import Goal, markdown, summarize, write_json
+from benchmarks.report import Goal, markdown, number, summarize, write_json
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,20 @@ def test_the_table_tells_which_goals_are_missed() -> None:
         "| `a` | 1,234 | 0 | 1 | 1 | ≥ 1,000 | yes |",
         "| `b` | 0.5 | 0 | 1 | 1 | ≥ 1 | **no** |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.01234, "0.0123"),
+        (12.34, "12.3"),
+        (999.4, "999"),
+        (999.6, "1,000"),
+        (1234567, "1,234,567"),
+    ],
+)
+def test_numbers_have_three_digits_and_no_exponent(value: float, text: str) -> None:
+    assert number(value) == text
 
 
 def test_the_report_appears_whole(tmp_path: Path) -> None:
