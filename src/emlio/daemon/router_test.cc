@@ -335,7 +335,9 @@ TEST_F(RouterTest, AConnectionServesTheStreamThatItJoinedLast) {
   grant.limit = kEndless;
   client.Tell(grant);
   AwaitStall();
-  EXPECT_LT(daemon_->stats().chunks_sent, 1000u);
+  // Some may go into the connection before the daemon knows that it is gone; far fewer than wait
+  // for an acknowledgement at most.
+  EXPECT_LT(daemon_->stats().chunks_sent, session::Sender::kMaxUnacknowledged / 2);
   // A new connection gets what was not acknowledged, and the rest.
   client.Join(client.Dial(), 1, 1, 1);
   EXPECT_TRUE(client.Await<wire::Chunk>().has_value());

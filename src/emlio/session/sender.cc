@@ -13,6 +13,9 @@ namespace {
 
 static_assert(Sender::kSlotsATurn <= wire::kMaxChunkRecords);
 constexpr int kMaxFillAttempts = 3;
+// Bad records come in rows: what is behind one is tried in small parts, for each bad one has its
+// part planned anew.
+constexpr size_t kMaxTriedTogether = 256;
 // In place of a number of attempts: the slot was answered with a Skip.
 constexpr int kSkipped = std::numeric_limits<int>::max();
 
@@ -471,8 +474,11 @@ void Sender::OnBadRecord(const ChunkJob& job, size_t position, const Status& rea
   }
   if (is_piece) DropPiecesOf(slot, flow_end);
   if (position > 0) QueueResend({{slot.at, range.slots_begin, slot.slot, 0, range.flow_begin}});
-  if (position + 1 < header.slots.size()) {
-    QueueResend({{slot.at, slot.slot + 1, range.slots_end, 0, flow_end}});
+  uint64_t flow = flow_end;
+  for (size_t i = position + 1; i < header.slots.size();) {
+    const size_t end = std::min(header.slots.size(), i + kMaxTriedTogether);
+    QueueResend({{slot.at, header.slots[i], header.slots[end - 1] + 1, 0, flow}});
+    for (; i < end; ++i) flow += header.sizes[i] + wire::kRecordOverheadBytes;
   }
   Settle(header.epoch);
 }

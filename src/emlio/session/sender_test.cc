@@ -493,6 +493,27 @@ TEST(SenderTest, ABadRecordAmongOthersIsSkippedAndTheOthersGoOut) {
   EXPECT_TRUE(sender->finished());
 }
 
+TEST(SenderTest, ALongRowOfBadRecordsIsNotPlannedAgainAndAgain) {
+  constexpr uint32_t kBatch = 10'000;
+  const CountingRecords records;
+  Sender sender(MakeOpen(), MakePlan({kBatch}, kBatch), records, {});
+  ASSERT_TRUE(sender.OnJoin({77, 0, 0, 0}).ok());
+  ChunkJob job;
+  uint64_t flow = 0;
+  for (size_t skipped = 0; skipped < kBatch; ++skipped) {
+    ASSERT_EQ(sender.Next(&job), Sender::NextResult::kChunk);
+    sender.OnBadRecord(job, 0, IoError("cannot be read"));
+    for (const wire::AnyMessage& message : sender.TakeOutbox()) {
+      if (const auto* skip = std::get_if<wire::Skip>(&message)) {
+        flow += skip->flow_end - skip->flow_begin;
+      }
+    }
+  }
+  EXPECT_TRUE(sender.finished());
+  EXPECT_EQ(flow, kBatch * (10 + kOverhead));
+  EXPECT_LE(records.calls, 200 * kBatch);
+}
+
 TEST(SenderTest, TheRestOfABadRecordInPiecesIsNotGivenOut) {
   SenderOptions options;
   options.max_chunk_bytes = 100;
