@@ -85,6 +85,7 @@ def test_an_index_that_counts_more_tells_a_cut_between_records(emlio: Emlio, sha
     assert "index --rebuild" in done.stderr
     found = report(emlio, "index", shards, *KEEP)
     assert (found["records"], found["unreadable_bytes"]) == (290, 0)
+    emlio("index", shards, code=1)
     found = report(emlio, "index", shards, "--rebuild", "--dali-idx")
     assert (found["records"], found["dali_written"]) == (290, 1)
     assert emlio("index", shards).stderr == ""

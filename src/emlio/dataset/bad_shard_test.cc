@@ -178,8 +178,11 @@ TEST_F(BadShardTest, ACutBetweenRecordsIsFoundByOurOwnIndexToo) {
   ASSERT_TRUE(Open().ok());
   Cut(9900);
   EXPECT_THAT(StrictError().message(), HasSubstr("s-1.emlio-index counts 100 records"));
-  ExpectReadable(99, 0);
-  EXPECT_THAT(log_, HasSubstr("s-1.emlio-index counts 100 records"));
+  for (int again = 0; again < 2; ++again) {
+    ExpectReadable(99, 0);
+    EXPECT_THAT(log_, HasSubstr("s-1.emlio-index counts 100 records"));
+  }
+  EXPECT_EQ(StrictError().code(), Code::kTruncated);
 }
 
 TEST_F(BadShardTest, RebuildingBelievesTheShard) {

@@ -117,7 +117,10 @@ class Opener {
         outcome->status = built.status();
         return;
       }
-      index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
+      // One of a shard that was cut between two records would look like one of a whole shard.
+      const bool is_cut = !outcome->damage.unreadable.ok() && built->unreadable_bytes() == 0;
+      index =
+          is_cut ? *std::move(built) : SaveIndex(found.path, *std::move(built), &outcome->unsaved);
       if (options_.index_policy != IndexPolicy::kUse) outcome->status = outcome->unsaved;
     }
     outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
