@@ -119,6 +119,11 @@ class SharedLoader {
       bad_records_of_shard[FileName(shard)] = count;
     }
     out["bad_records_of_shard"] = bad_records_of_shard;
+    nb::dict unreadable_bytes_of_shard;
+    for (const auto& [shard, bytes] : stats.unreadable_bytes_of_shard) {
+      unreadable_bytes_of_shard[FileName(shard)] = bytes;
+    }
+    out["unreadable_bytes_of_shard"] = unreadable_bytes_of_shard;
     out["wait_s"] = Seconds(stats.wait_ns);
     out["elapsed_s"] = Seconds(stats.elapsed_ns);
     // A wait that ended without a batch is not in elapsed_ns.
@@ -273,7 +278,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
                 uint64_t epochs, const std::string& order, uint32_t ready_window,
                 uint32_t step_stride, uint32_t streams, uint64_t prefetch_bytes,
                 uint64_t max_record_bytes, uint64_t max_bad_records, int64_t timeout_ms,
-                int workers) {
+                const std::string& on_bad_shard, int workers) {
   loader::LoaderOptions options;
   for (const nb::bytes& source : sources)
     options.sources.emplace_back(source.c_str(), source.size());
@@ -304,6 +309,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.max_record_bytes = max_record_bytes;
   options.max_bad_records = max_bad_records;
   options.timeout_ms = timeout_ms;
+  options.on_bad_shard = ValueOrRaise(dataset::ParseBadShardPolicy(on_bad_shard));
   options.worker_threads = workers;
   Result<std::unique_ptr<loader::Loader>> opened = [&] {
     const GilReleased released;
@@ -323,7 +329,8 @@ void BindLoader(nb::module_& m) {
            nb::arg("rank"), nb::arg("world_size"), nb::arg("job"), nb::arg("name"),
            nb::arg("epochs"), nb::arg("order"), nb::arg("ready_window"), nb::arg("step_stride"),
            nb::arg("streams"), nb::arg("prefetch_bytes"), nb::arg("max_record_bytes"),
-           nb::arg("max_bad_records"), nb::arg("timeout_ms"), nb::arg("workers"),
+           nb::arg("max_bad_records"), nb::arg("timeout_ms"), nb::arg("on_bad_shard"),
+           nb::arg("workers"),
            "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),
            nb::arg("handed_out"),

@@ -160,6 +160,7 @@ class Loader:
         max_record_bytes: int,
         max_bad_records: int,
         timeout_ms: int,
+        on_bad_shard: str,
         workers: int,
     ) -> None: ...
     def start_pass(self, epoch: int, step: int, handed_out: Sequence[int]) -> None: ...

@@ -112,6 +112,9 @@ class Loader:
             resumed runs: they are left out of their batches (`Batch.bad_records`), which are that
             much shorter, and counted in `stats()` and the state. One more is a CorruptError. 0: the
             first one is.
+        on_bad_shard: For local sources: what is done with a shard that is cut or has a damaged
+            length field. "error", or "keep-readable": what can be read of it is used, with a
+            warning, and `stats()` has the size of what cannot. Storage hosts decide for theirs.
         workers: Threads that check and parse; 0 for the number of processors, at most 4.
 
     Raises:
@@ -149,6 +152,7 @@ class Loader:
         timeout_s: float = 60,
         max_record_mb: float = 256,
         max_bad_records: int = 0,
+        on_bad_shard: Literal["error", "keep-readable"] = "error",
         workers: int = 0,
     ) -> None:
         if (batch_size is None) == (global_batch_size is None):
@@ -177,6 +181,7 @@ class Loader:
             "timeout_s": _positive("timeout_s", timeout_s),
             "max_record_mb": _positive("max_record_mb", max_record_mb),
             "max_bad_records": _integer("max_bad_records", max_bad_records, 0, 2**63),
+            "on_bad_shard": on_bad_shard,
             "workers": _integer("workers", workers, 0, 1024),
         }
         self._reset(Position(0, 0))
@@ -232,6 +237,7 @@ class Loader:
                 max_record_bytes=int(options["max_record_mb"] * _MIB),
                 max_bad_records=options["max_bad_records"],
                 timeout_ms=math.ceil(options["timeout_s"] * 1000),
+                on_bad_shard=options["on_bad_shard"],
                 workers=options["workers"],
             )
             self._placement = placement

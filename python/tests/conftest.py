@@ -63,12 +63,12 @@ def load(hundred: Path) -> Iterator[Callable[..., emlio.Loader]]:
 
 
 @pytest.fixture
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Daemon]]:
-    """Starts daemons on a folder of shards and kills them at the end."""
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons on a folder of shards, with options, and kills them at the end."""
     daemons = []
 
-    def start(folder: Path) -> Daemon:
-        daemons.append(Daemon(folder, tmp_path_factory.mktemp("daemon")))
+    def start(folder: Path, *options: str) -> Daemon:
+        daemons.append(Daemon(folder, tmp_path_factory.mktemp("daemon"), *options))
         return daemons[-1]
 
     yield start

@@ -29,9 +29,9 @@ def emlio_executable() -> str:
 class Daemon:
     """`emlio serve` of one folder of shards, ready when made. `url` names its data set."""
 
-    def __init__(self, folder: Path, scratch: Path) -> None:
+    def __init__(self, folder: Path, scratch: Path, *options: str) -> None:
         ready, log = scratch / "ready", scratch / "log"
-        command = [emlio_executable(), "serve", f"data={folder}", "--bind", "127.0.0.1:0"]
+        command = [emlio_executable(), "serve", f"data={folder}", "--bind", "127.0.0.1:0", *options]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, "--ready-file", str(ready)],

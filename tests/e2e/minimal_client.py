@@ -15,14 +15,14 @@ import msgpack
 import zmq
 
 HELLO, WELCOME, DESCRIBE, PAGE, OPEN, OPENED, JOIN, CHUNK = 1, 2, 3, 4, 6, 7, 8, 9
-GRANT, ERROR, EPOCH_END, PING, CLOSE = 10, 13, 14, 15, 17
+GRANT, SKIP, ERROR, EPOCH_END, PING, CLOSE = 10, 12, 13, 14, 15, 17
 CRC_TABLE = list(range(256))
 for _ in range(8):
     CRC_TABLE = [crc >> 1 ^ (0x82F63B78 if crc & 1 else 0) for crc in CRC_TABLE]
 
 
 class RemoteError(Exception):
-    """An Error of the daemon; args are its code and its text."""
+    """An Error or a Skip of the daemon; args are its code and its text."""
 
 
 def crc32c(data: bytes) -> int:
@@ -86,9 +86,15 @@ class Client:
 
 
 def read_epoch(
-    endpoint: str, dataset: str, batch: int, streams: int = 4, credit: int = 8 << 20, **fields: Any
+    endpoint: str,
+    dataset: str,
+    batch: int,
+    streams: int = 4,
+    credit: int = 8 << 20,
+    skipped: dict[tuple[int, int], dict[str, Any]] | None = None,
+    **fields: Any,
 ) -> dict[tuple[int, int], bytes]:
-    """The payload of every (step, slot) of an epoch.
+    """The payload of every (step, slot) of an epoch, except those that go to `skipped`.
 
     `fields` change those of Open; `shuffle` are the columns of its source from there on.
     """
@@ -128,12 +134,19 @@ def read_epoch(
                 if header.get("id") != ident:
                     continue
                 ended = ended or header["t"] == EPOCH_END
-                if header["t"] != CHUNK:
+                if header["t"] not in (CHUNK, SKIP):
                     continue
                 step, at = header["step"], 0
-                received[header["stream"]] = header["seq"]
-                flow_ends[step] = max(flow_ends.get(step, 0), header["end"])
-                slots, sizes, crcs = (u32s(header[key]) for key in ("slots", "sizes", "crcs"))
+                flow_ends[step] = max(flow_ends.get(step, 0), header.get("end", 0))
+                if header["t"] == SKIP:
+                    if skipped is None:
+                        raise RemoteError(header["code"], header.get("text", ""))
+                    if (step, header["slot"]) not in filled | skipped:
+                        skipped[step, header["slot"]] = header
+                        missing[step] -= 1
+                else:
+                    received[header["stream"]] = header["seq"]
+                    slots, sizes, crcs = (u32s(header[key]) for key in ("slots", "sizes", "crcs"))
                 if header.get("total", 0) > 0:
                     parts = pieces.setdefault((step, slots[0]), {})
                     parts[header.get("offset", 0)] = payload
@@ -141,7 +154,7 @@ def read_epoch(
                         whole = b"".join(parts[offset] for offset in sorted(parts))
                         fill((step, slots[0]), whole, crcs[0])
                         del pieces[step, slots[0]]
-                else:
+                elif header["t"] == CHUNK:
                     for slot, size, crc in zip(slots, sizes, crcs, strict=True):
                         fill((step, slot), payload[at : at + size], crc)
                         at += size

@@ -4,6 +4,7 @@
 
 import importlib.util
 import itertools
+import os
 import pickle
 import random
 import struct
@@ -19,7 +20,7 @@ from daemon_process import Daemon, Serve
 from minimal_client import ERROR, HELLO, JOIN, OPEN, PING, Client, RemoteError, crc32c, read_epoch
 
 # base/status.h, PROTOCOL.md section 9.
-INVALID_ARGUMENT, NOT_FOUND, UNSUPPORTED, PLAN_MISMATCH, PROTOCOL = 1, 2, 6, 8, 9
+INVALID_ARGUMENT, NOT_FOUND, CORRUPT, UNSUPPORTED, PLAN_MISMATCH, PROTOCOL = 1, 2, 4, 6, 8, 9
 
 
 def load_plan_twin() -> ModuleType:
@@ -115,6 +116,37 @@ def test_small_credit_and_small_chunks_change_nothing(
     """Batches and one record are larger than the credit; that record comes in pieces."""
     filled = read_epoch(daemon.endpoint, "train", 16, credit=100, shuffle=(1,), max_chunk=4096)
     assert filled == expected(shards[1], 16, shuffle=(1,))
+
+
+@pytest.mark.parametrize("credit", [100, 8 << 20])
+def test_records_that_rot_while_they_are_served_are_skipped(
+    serve: Serve, tmp_path: Path, credit: int
+) -> None:
+    """The skipped take part in credit, else a small one would be used up by them."""
+    payloads = [struct.pack("<Q", i) + bytes(32) for i in range(100)]
+    shard = tmp_path / "s-0.tfrecord"
+    write_shard(shard, payloads)
+    daemon = serve({"train": shard})
+    times = shard.stat()
+    bad = {3, *range(40, 70), 99}
+    with shard.open("r+b") as file:
+        for record in bad:
+            file.seek(record * 56)
+            file.write(b"rotten")
+    os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    skipped: dict[tuple[int, int], dict[str, Any]] = {}
+    filled = read_epoch(daemon.endpoint, "train", 8, credit=credit, skipped=skipped)
+    whole = expected([payloads], 8)
+    assert filled == {key: payload for key, payload in whole.items() if payload[0] not in bad}
+    assert filled.keys() | skipped.keys() == whole.keys()
+    for (step, slot), header in skipped.items():
+        record = 8 * step + slot
+        assert (header["shard"], header["record"]) == (b"s-0.tfrecord", record)
+        assert (header["offset"], header["code"]) == (56 * record, CORRUPT)
+        assert (header.get("begin", 0), header["end"]) == (56 * record, 56 * (record + 1))
+    with pytest.raises(RemoteError, match="length checksum"):
+        read_epoch(daemon.endpoint, "train", 8)
 
 
 def test_begins_at_any_step(daemon: Daemon, shards: tuple[str, list[list[bytes]]]) -> None:

@@ -15,6 +15,7 @@
 #include "emlio/base/hash128.h"
 #include "emlio/dataset/dali_index.h"
 #include "emlio/dataset/dataset.h"
+#include "record_source.h"
 
 namespace emlio::tool {
 namespace {
@@ -49,6 +50,7 @@ int RunIndex(const IndexCommand& command) {
   options.index_policy =
       command.rebuild ? dataset::IndexPolicy::kRebuild : dataset::IndexPolicy::kEnsure;
   options.max_record_bytes = command.max_record_bytes;
+  options.on_bad_shard = command.on_bad_shard;
   options.index_threads = command.jobs;
 
   uint64_t built = 0;
@@ -74,10 +76,10 @@ int RunIndex(const IndexCommand& command) {
 
   const dataset::Manifest& manifest = (*opened)->manifest();
   if (report.for_people()) {
-    fmt::print("{}, {}, {}; {} built, {:.2f} s\ndigest {}\n",
+    fmt::print("{}, {}, {}{}; {} built, {:.2f} s\ndigest {}\n",
                FormatCount(manifest.shards().size(), "shard"),
                FormatCount(manifest.records(), "record"),
-               FormatBytes(static_cast<double>(manifest.payload_bytes())),
+               FormatBytes(static_cast<double>(manifest.payload_bytes())), UnreadableText(manifest),
                FormatCount(built, "index"), seconds, ToHex(manifest.digest()));
   }
   if (report.for_people() && *dali_written > 0) {
@@ -89,12 +91,14 @@ int RunIndex(const IndexCommand& command) {
                       {"records", shard.records},
                       {"payload_bytes", shard.payload_bytes},
                       {"max_record_bytes", shard.max_record_bytes},
-                      {"fingerprint", ToHex(shard.fingerprint)}});
+                      {"fingerprint", ToHex(shard.fingerprint)},
+                      {"unreadable_bytes", shard.unreadable_bytes}});
   }
   return report.Finish(OkStatus(), {{"shards", manifest.shards().size()},
                                     {"records", manifest.records()},
                                     {"payload_bytes", manifest.payload_bytes()},
                                     {"max_record_bytes", manifest.max_record_bytes()},
+                                    {"unreadable_bytes", manifest.unreadable_bytes()},
                                     {"built", built},
                                     {"dali_written", *dali_written},
                                     {"digest", ToHex(manifest.digest())},

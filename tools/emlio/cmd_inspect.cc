@@ -71,6 +71,7 @@ ordered_json DatasetJson(const InspectCommand& command, const dataset::Manifest&
           {"records", manifest.records()},
           {"payload_bytes", manifest.payload_bytes()},
           {"max_record_bytes", manifest.max_record_bytes()},
+          {"unreadable_bytes", manifest.unreadable_bytes()},
           {"digest", ToHex(manifest.digest())}};
 }
 
@@ -84,6 +85,7 @@ ordered_json ShardsJson(const RecordSource& source) {
     json["payload_bytes"] = shard.payload_bytes;
     json["max_record_bytes"] = shard.max_record_bytes;
     json["fingerprint"] = ToHex(shard.fingerprint);
+    json["unreadable_bytes"] = shard.unreadable_bytes;
     shards.push_back(std::move(json));
   }
   return shards;
@@ -99,8 +101,9 @@ std::string OverShards(const dataset::Manifest& manifest, Get get, Format format
 }
 
 void PrintDataset(const dataset::Manifest& manifest) {
-  fmt::print("{:<12}{}, {}, {}\n", "data set", FormatCount(manifest.shards().size(), "shard"),
-             FormatCount(manifest.records(), "record"), Bytes(manifest.payload_bytes()));
+  fmt::print("{:<12}{}, {}, {}{}\n", "data set", FormatCount(manifest.shards().size(), "shard"),
+             FormatCount(manifest.records(), "record"), Bytes(manifest.payload_bytes()),
+             UnreadableText(manifest));
   if (manifest.shards().size() > 1) {
     const auto records = [](const dataset::ShardInfo& shard) { return shard.records; };
     const auto bytes = [](const dataset::ShardInfo& shard) { return shard.payload_bytes; };

@@ -241,6 +241,10 @@ nlohmann::ordered_json Pull::ToJson() const {
   for (const auto& [shard, count] : stats.bad_records_of_shard) {
     bad_records_of_shard[shard] = count;
   }
+  auto unreadable_bytes_of_shard = nlohmann::ordered_json::object();
+  for (const auto& [shard, unreadable_bytes] : stats.unreadable_bytes_of_shard) {
+    unreadable_bytes_of_shard[shard] = unreadable_bytes;
+  }
   const auto bytes = static_cast<double>(payload_bytes_);
   nlohmann::ordered_json json = {
       {"version", EMLIO_VERSION},
@@ -261,6 +265,7 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"chunks", stats.chunks},
       {"bad_records", stats.bad_records},
       {"bad_records_of_shard", std::move(bad_records_of_shard)},
+      {"unreadable_bytes_of_shard", std::move(unreadable_bytes_of_shard)},
       {"duplicates", stats.duplicate_records},
       {"refilled", stats.refilled_records},
       {"sources", options.sources},

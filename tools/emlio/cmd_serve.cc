@@ -18,6 +18,7 @@
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "interrupt.h"
+#include "record_source.h"
 
 namespace emlio::tool {
 namespace {
@@ -41,6 +42,7 @@ Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& c
       made.index_beside = command.index_beside;
       made.max_record_bytes = command.max_record_bytes;
       made.io = command.io;
+      made.on_bad_shard = command.on_bad_shard;
       found = datasets.insert(datasets.end(), std::move(made));
     }
     found->patterns.push_back(argument.substr(equals + 1));
@@ -69,14 +71,16 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
   line("read ahead", fmt::format("{} MiB a session", options.read_ahead_bytes >> 20));
   line("indexes", index);
   line("largest record", fmt::format("{} MiB", command.max_record_bytes >> 20));
+  line("on bad shard", std::string(dataset::BadShardPolicyName(command.on_bad_shard)));
   line("drain", fmt::format("{} s", static_cast<double>(command.drain_ms) / 1000));
   for (const auto& data : daemon.datasets()) {
     const dataset::Manifest& manifest = data->manifest();
-    line("data set", fmt::format("{}: {}, {}, {}, {}, digest {}", data->name(),
+    line("data set", fmt::format("{}: {}, {}, {}, {}, digest {}{}", data->name(),
                                  FormatCount(manifest.shards().size(), "shard"),
                                  FormatCount(manifest.records(), "record"),
                                  FormatBytes(static_cast<double>(manifest.payload_bytes())),
-                                 dataset::IoModeName(data->io()), ToHex(manifest.digest())));
+                                 dataset::IoModeName(data->io()), ToHex(manifest.digest()),
+                                 UnreadableText(manifest)));
   }
   line("endpoint", daemon.endpoint());
   fmt::print(stderr, "{}", text);

@@ -40,6 +40,8 @@ struct BadPlace {
   size_t shard = 0;  // position in the list of shards
   uint64_t record = 0;
   uint64_t offset = 0;  // of the record's header
+  // From there to the end of the file, where the next record cannot be found.
+  uint64_t unreadable_bytes = 0;
   std::string_view kind;
   Status status;
 
@@ -155,12 +157,15 @@ void Verifier::VerifyShard(size_t shard) {
         const auto empty = tfrecord::IsEmptyGzip(**file);
         if (empty.ok() && *empty) break;
       }
+      const uint64_t file_bytes = shards_[shard].identity.size_bytes;
+      const bool goes_on = kind == kPayloadChecksum;
       Report({.shard = shard,
               .record = (*reader)->record(),
               .offset = offset,
+              .unreadable_bytes = goes_on ? 0 : file_bytes - std::min(offset, file_bytes),
               .kind = kind,
               .status = more.status()});
-      if (kind == kPayloadChecksum) continue;
+      if (goes_on) continue;
       break;  // where the next record begins is not known
     }
     if (!*more) break;
@@ -197,6 +202,7 @@ nlohmann::ordered_json ToJson(Verifier& verifier, double seconds) {
                       {"path", shard.path},
                       {"record", place.record},
                       {"offset", place.offset},
+                      {"unreadable_bytes", place.unreadable_bytes},
                       {"kind", place.kind},
                       {"code", CodeName(place.status.code())},
                       {"message", place.status.message()}});
@@ -212,7 +218,11 @@ nlohmann::ordered_json ToJson(Verifier& verifier, double seconds) {
 
 void Print(Verifier& verifier, double seconds) {
   for (const BadPlace& place : verifier.bad_places()) {
-    fmt::print("BAD  {}\n", place.status.message());  // begins with the place
+    fmt::print("BAD  {}", place.status.message());  // begins with the place
+    if (place.unreadable_bytes > 0) {
+      fmt::print(" ({} bytes up to the end of the file were not checked)", place.unreadable_bytes);
+    }
+    fmt::print("\n");
   }
   if (verifier.bad_count() > kMaxListedPlaces) {
     fmt::print("BAD  ... and {}\n",

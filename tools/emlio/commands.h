@@ -26,6 +26,7 @@ struct ServeCommand {
   bool index_beside = false;
   uint64_t max_record_bytes = 0;
   dataset::IoMode io = dataset::IoMode::kAuto;
+  dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   std::string ready_file;
   int64_t drain_ms = 0;
   bool check = false;
@@ -52,6 +53,7 @@ struct IndexCommand {
   bool dali_idx = false;       // <shard>.idx beside every shard
   std::string dali_directory;  // or here
   uint64_t max_record_bytes = 0;
+  dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   int jobs = 0;
   std::string json;
 };

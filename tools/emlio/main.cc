@@ -174,6 +174,17 @@ void AddIndexPlace(CLI::App* app, std::string* directory, bool* beside, const ch
       ->excludes(directory_option);
 }
 
+void AddBadShardPolicy(CLI::App* app, dataset::BadShardPolicy* target, const char* whose = "") {
+  AddNamed(
+      app, "--on-bad-shard", &dataset::ParseBadShardPolicy,
+      [target](dataset::BadShardPolicy policy) { *target = policy; },
+      fmt::format("{}What to do with a shard that is cut or has a damaged length field: error, or "
+                  "keep-readable: use what can be read of it, with a warning",
+                  whose))
+      ->default_str("error");
+}
+constexpr char kForLocalSources[] = "For local sources: ";
+
 // "EPOCH:STEP".
 loader::Cursor ParseCursor(const std::string& text) {
   loader::Cursor cursor;
@@ -224,6 +235,7 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
            {.lowest = 1, .highest = kMaxThreads});
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--index-beside");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
+  AddBadShardPolicy(sub, &command.on_bad_shard);
   sub->add_option("--ready-file", command.ready_file,
                   "Write the endpoint to this file once connections are taken; removed at the end")
       ->type_name("FILE");
@@ -310,6 +322,7 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
   sub->add_option("--index-dir", options.index_directory,
                   "For local sources: where indexes are kept")
       ->type_name("DIR");
+  AddBadShardPolicy(sub, &options.on_bad_shard, kForLocalSources);
   sub->add_option_function<std::string>(
          "--start", [&command](const std::string& text) { command.start = ParseCursor(text); },
          "First batch of the first pass, as a checkpoint names it")
@@ -339,6 +352,7 @@ CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
       ->excludes(dali);
   sub->add_flag("--rebuild", command.rebuild, "Build all of them, the good ones too");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
+  AddBadShardPolicy(sub, &command.on_bad_shard);
   AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",
            kThreadCount)
       ->capture_default_str();
@@ -370,6 +384,7 @@ void AddRecordSource(CLI::App* sub, RecordSourceOptions& options) {
                   "For local sources: where indexes are kept")
       ->type_name("DIR");
   AddMaxRecord(sub, &options.max_record_bytes, "Refuse shards with a larger record");
+  AddBadShardPolicy(sub, &options.on_bad_shard, kForLocalSources);
   AddSeconds(sub, "--timeout-s", &options.timeout_ms, "For daemons");
 }
 

@@ -84,6 +84,7 @@ Result<std::unique_ptr<RecordSource>> OpenLocal(const RecordSourceOptions& optio
   dataset_options.patterns = options.sources;
   dataset_options.index_directory = options.index_directory;
   dataset_options.max_record_bytes = options.max_record_bytes;
+  dataset_options.on_bad_shard = options.on_bad_shard;
   dataset_options.progress = std::move(progress);
   EMLIO_ASSIGN_OR_RETURN(auto dataset, dataset::Dataset::Open(std::move(dataset_options)));
   return std::unique_ptr<RecordSource>(std::make_unique<LocalSource>(std::move(dataset)));
@@ -97,6 +98,7 @@ Result<std::unique_ptr<RecordSource>> OpenLoader(const RecordSourceOptions& opti
   loader_options.streams = 1;
   loader_options.prefetch_bytes = uint64_t{8} << 20;  // few records may be wanted
   loader_options.max_record_bytes = options.max_record_bytes;
+  loader_options.on_bad_shard = options.on_bad_shard;
   loader_options.timeout_ms = options.timeout_ms;
   loader_options.worker_threads = 1;
   loader_options.index_directory = options.index_directory;
@@ -130,6 +132,16 @@ Result<std::unique_ptr<RecordSource>> RecordSource::Open(const RecordSourceOptio
       options.sources.begin(), options.sources.end(),
       [](const std::string& source) { return source.find(kRemote) != std::string::npos; });
   return is_local ? OpenLocal(options, progress) : OpenLoader(options, progress);
+}
+
+std::string UnreadableText(const dataset::Manifest& manifest) {
+  const auto damaged =
+      std::count_if(manifest.shards().begin(), manifest.shards().end(),
+                    [](const dataset::ShardInfo& shard) { return shard.unreadable_bytes > 0; });
+  if (damaged == 0) return "";
+  return fmt::format(", {} of {} left out",
+                     FormatBytes(static_cast<double>(manifest.unreadable_bytes())),
+                     FormatCount(static_cast<uint64_t>(damaged), "damaged shard"));
 }
 
 void RecordSource::NumberRecords() {

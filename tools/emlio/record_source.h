@@ -22,6 +22,7 @@ struct RecordSourceOptions {
   std::vector<std::string> sources;
   std::string index_directory;  // local ones: see dataset::DatasetOptions
   uint64_t max_record_bytes = uint64_t{256} << 20;
+  dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   int64_t timeout_ms = 60'000;  // for daemons
 };
 
@@ -32,6 +33,9 @@ struct RecordPlace {
   std::string path;     // of the shard; empty where a daemon has it
   uint64_t offset = 0;  // of the record's header in that file
 };
+
+// ", 116 B of 1 damaged shard left out", or nothing where shards are whole.
+std::string UnreadableText(const dataset::Manifest& manifest);
 
 // The records of a data set one by one, wherever it is. Not thread-safe.
 class RecordSource {

@@ -100,8 +100,8 @@ void GatherPool::Finish(std::unique_ptr<GatherTask> task,
 void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scratch) {
   session::ChunkJob& job = task->job;
   if (job.verify) {
-    task->status =
-        task->dataset->VerifyRecord(task->local_shards.front(), job.records.front().record);
+    task->status = task->dataset->VerifyRecord(task->local_shards.front(),
+                                               job.records.front().record, &task->bad);
     if (!task->status.ok()) return;
   }
   task->payload = job.payload_bytes <= kSmallBufferBytes ? small_.Take() : large_.Take();
@@ -118,7 +118,7 @@ void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scra
     to += item.size;
     scratch->push_back(item);
   }
-  task->status = task->dataset->Gather(*scratch);
+  task->status = task->dataset->Gather(*scratch, &task->bad);
   // Sooner or later a shard that is rewritten with records of the same sizes is met; one look a
   // chunk costs little.
   if (task->status.ok()) task->status = task->dataset->CheckUnchanged(scratch->front().shard);

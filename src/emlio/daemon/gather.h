@@ -28,7 +28,8 @@ struct GatherTask {
   bool let_go = false;  // nobody will want these records again soon
   // Results.
   Buffer payload;
-  Status status;  // kCorrupt only if job.verify
+  Status status;
+  dataset::BadItem bad;  // of an error that one record is to blame for: which, and why
 };
 
 // Threads that copy records from mapped shards into pooled buffers. Submit and TakeDone are for the

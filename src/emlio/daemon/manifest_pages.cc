@@ -33,7 +33,8 @@ wire::ManifestPage MakeManifestPage(const std::string& dataset, const dataset::M
   const size_t end = std::min(shards.size(), (size_t{number} + 1) * kPageShards);
   for (size_t i = size_t{number} * kPageShards; i < end; ++i) {
     page.shards.push_back({shards[i].name, shards[i].records, shards[i].payload_bytes,
-                           shards[i].max_record_bytes, shards[i].fingerprint});
+                           shards[i].max_record_bytes, shards[i].fingerprint,
+                           shards[i].unreadable_bytes});
   }
   return page;
 }
@@ -61,7 +62,7 @@ Result<bool> ManifestAssembler::Add(const wire::ManifestPage& page) {
                       max_bytes_ >> 20)));
     }
     shards_.push_back({shard.name, shard.records, shard.payload_bytes, shard.max_record_bytes,
-                       shard.fingerprint});
+                       shard.fingerprint, shard.unreadable_bytes});
   }
   if (++pages_ < page.pages) return false;
   Result<dataset::Manifest> manifest = dataset::Manifest::Create(std::move(shards_));

@@ -680,16 +680,10 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
   if (found == sessions_.end() || found->second.get() != session) return;  // ended meanwhile
 
   if (!task->status.ok()) {
-    if (task->job.verify && task->status.code() == Code::kCorrupt) {
-      {
-        MutexLock lock(stats_mu_);
-        ++stats_.records_skipped;
-      }
-      session->sender->OnBadRecord(
-          task->job, Corrupt("payload checksum does not match: damaged where it is stored"));
-      return FlushOutbox(session);
-    }
-    return EndSession(session->open.open_id, task->status);
+    if (task->bad.reason.ok()) return EndSession(session->open.open_id, task->status);
+    CountBadRecord(task->status);
+    session->sender->OnBadRecord(task->job, task->bad.position, task->bad.reason);
+    return FlushOutbox(session);
   }
 
   uint32_t target = task->stream;
@@ -740,6 +734,16 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
   stream.backlog.push_back(std::move(message));
   SendBacklog(&stream);
   FlushOutbox(session);
+}
+
+void Router::CountBadRecord(const Status& what) {
+  constexpr uint64_t kMaxWarnings = 20;
+  uint64_t count = 0;
+  {
+    MutexLock lock(stats_mu_);
+    count = ++stats_.records_skipped;
+  }
+  if (count <= kMaxWarnings) LogWarning("a record is left out: {}", what.ToString());
 }
 
 void Router::SendBacklog(Stream* stream) {

@@ -95,6 +95,7 @@ class Router {
   void ReadAheadOf(Session* session);
   bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
+  void CountBadRecord(const Status& what);
   void FlushOutbox(Session* session);
   void SendControl(Control* control, const wire::AnyMessage& message);
   void SendTo(transport::ConnectionId to, const wire::AnyMessage& message);

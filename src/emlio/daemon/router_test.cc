@@ -131,13 +131,13 @@ class CountingDataset : public dataset::Dataset {
     read_ahead_ += records.size();
   }
   bool seems_in_memory() const override { return false; }
-  Status Gather(std::span<dataset::GatherItem> items) const override {
-    return from_->Gather(items);
+  Status Gather(std::span<dataset::GatherItem> items, dataset::BadItem* bad) const override {
+    return from_->Gather(items, bad);
   }
   bool is_larger_than_memory() const override { return true; }
   void LetGo(std::span<const dataset::GatherItem>) const override {}
   Status CheckUnchanged(uint32_t) const override { return OkStatus(); }
-  Status VerifyRecord(uint32_t, uint64_t) const override { return OkStatus(); }
+  Status VerifyRecord(uint32_t, uint64_t, dataset::BadItem*) const override { return OkStatus(); }
 
  private:
   const std::unique_ptr<Dataset> from_;
@@ -398,7 +398,9 @@ TEST_F(RouterTest, AConnectionServesTheStreamThatItJoinedLast) {
   grant.limit = kEndless;
   client.Tell(grant);
   AwaitStall();
-  EXPECT_LT(daemon_->stats().chunks_sent, 1000u);
+  // Some may go into the connection before the daemon knows that it is gone; far fewer than wait
+  // for an acknowledgement at most.
+  EXPECT_LT(daemon_->stats().chunks_sent, session::Sender::kMaxUnacknowledged / 2);
   // A new connection gets what was not acknowledged, and the rest.
   client.Join(client.Dial(), 1, 1, 1);
   EXPECT_TRUE(client.Await<wire::Chunk>().has_value());

@@ -26,6 +26,7 @@
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/dataset/find_shards.h"
+#include "emlio/dataset/known_offsets.h"
 #include "emlio/tfrecord/content.h"
 #include "emlio/tfrecord/index.h"
 #include "emlio/tfrecord/record.h"
@@ -47,6 +48,7 @@ struct Outcome {
   std::optional<OpenedShard> shard;
   std::string stale;  // why a saved index was not used
   Status unsaved;     // why the new index is in memory only
+  tfrecord::Damage damage;
 };
 
 // Adds up what the indexing threads do.
@@ -106,16 +108,19 @@ class Opener {
       return;
     }
     const FileIdentity identity = data->identity();
-    auto index = LoadIndex(found.path, identity, &outcome->stale);
+    auto index = LoadIndex(found.path, identity, outcome);
     const bool has_index = index.has_value();
     uint64_t untold_bytes = identity.size_bytes;
     if (!has_index) {
-      auto built = BuildIndex(found.path, identity, &untold_bytes);
+      auto built = BuildIndex(found.path, identity, &untold_bytes, &outcome->damage);
       if (!built.ok()) {
         outcome->status = built.status();
         return;
       }
-      index = SaveIndex(found.path, *std::move(built), &outcome->unsaved);
+      // One of a shard that was cut between two records would look like one of a whole shard.
+      const bool is_cut = !outcome->damage.unreadable.ok() && built->unreadable_bytes() == 0;
+      index =
+          is_cut ? *std::move(built) : SaveIndex(found.path, *std::move(built), &outcome->unsaved);
       if (options_.index_policy != IndexPolicy::kUse) outcome->status = outcome->unsaved;
     }
     outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
@@ -146,7 +151,7 @@ class Opener {
 
   // An index may have been left in either place, whatever the options say about new ones.
   std::optional<ShardIndex> LoadIndex(const std::string& shard_path, const FileIdentity& identity,
-                                      std::string* stale) const {
+                                      Outcome* outcome) const {
     std::vector<std::string> places;
     switch (options_.index_policy) {
       case IndexPolicy::kUse:
@@ -167,17 +172,87 @@ class Opener {
         status = index->CheckTable();
       }
       // One that has a record over the limit is looked at anew: building names the record.
-      if (status.ok() && index->max_record_bytes() <= options_.max_record_bytes) {
-        stale->clear();
+      if (status.ok() && index->max_record_bytes() <= options_.max_record_bytes &&
+          (index->unreadable_bytes() == 0 ||
+           FindDamageAgain(shard_path, *index, &outcome->damage))) {
+        outcome->stale.clear();
         return *std::move(index);
       }
-      if (!status.ok() && status.code() != Code::kNotFound) *stale = status.message();
+      if (!status.ok() && status.code() != Code::kNotFound) outcome->stale = status.message();
     }
     return std::nullopt;
   }
 
+  // The index says that the shard's end cannot be read: what is wrong there? False when nothing is,
+  // or when damage is an error: both are found out by indexing the shard again.
+  bool FindDamageAgain(const std::string& shard_path, const ShardIndex& index,
+                       tfrecord::Damage* damage) const {
+    if (options_.on_bad_shard == BadShardPolicy::kError) return false;
+    const auto file = OpenForReading(shard_path);
+    if (!file.ok()) return false;
+    const uint64_t file_bytes = index.shard_identity().size_bytes;
+    const uint64_t offset = file_bytes - index.unreadable_bytes();
+    std::array<uint8_t, tfrecord::kHeaderBytes> header;
+    const auto read = (*file)->ReadAt(offset, header.size(), header.data());
+    if (!read.ok()) return false;
+    uint64_t payload_bytes = 0;
+    damage->unreadable =
+        tfrecord::HeaderChecker{**file, file_bytes, options_.max_record_bytes}.Check(
+            index.records(), offset, {header.data(), *read}, &payload_bytes);
+    return !damage->unreadable.ok();
+  }
+
+  // What indexes made earlier, of whatever state of the shard, know about it.
+  class Known {
+   public:
+    void AddSaved(const std::string& index_path) {
+      if (index_path.empty()) return;
+      auto index = ShardIndex::LoadAny(index_path);
+      if (index.ok() && index->CheckTable().ok()) {
+        Add(std::make_unique<ShardIndex>(*std::move(index)), index_path);
+      }
+    }
+    void AddDali(const std::string& index_path) {
+      auto offsets = DaliOffsets::Read(index_path);
+      if (offsets.ok()) Add(std::make_unique<DaliOffsets>(*std::move(offsets)), index_path);
+    }
+    std::span<const tfrecord::KnownOffsets* const> all() const { return pointers_; }
+    const std::string& path(size_t i) const { return paths_[i]; }
+
+   private:
+    void Add(std::unique_ptr<tfrecord::KnownOffsets> known, const std::string& path) {
+      pointers_.push_back(known.get());
+      owned_.push_back(std::move(known));
+      paths_.push_back(path);
+    }
+    std::vector<std::unique_ptr<tfrecord::KnownOffsets>> owned_;
+    std::vector<const tfrecord::KnownOffsets*> pointers_;
+    std::vector<std::string> paths_;
+  };
+
+  static constexpr char kDaliSuffix[] = ".idx";
+
+  // kTruncated: what lies beside the shard knows of more records, and the shard ends where one of
+  // them begins. An index elsewhere may be of a data set that was meant to be replaced.
+  static Status CheckNotCut(const std::string& shard_path, const ShardIndex& built) {
+    Known known;
+    known.AddSaved(IndexPathBeside(shard_path));
+    known.AddDali(shard_path + kDaliSuffix);
+    for (size_t i = 0; i < known.all().size(); ++i) {
+      const tfrecord::KnownOffsets& offsets = *known.all()[i];
+      if (built.records() == 0 || built.records() >= offsets.records()) continue;
+      const auto next = offsets.Locate(built.records());
+      if (!next.has_value() || next->offset != built.shard_identity().size_bytes) continue;
+      return Truncated(fmt::format(
+          "shard {} ends after record {} at offset {}, but {} counts {} records: the shard was cut "
+          "between two records; if it is right, run 'emlio index --rebuild'",
+          shard_path, built.records() - 1, next->offset, known.path(i), offsets.records()));
+    }
+    return OkStatus();
+  }
+
   Result<ShardIndex> BuildIndex(const std::string& shard_path, const FileIdentity& identity,
-                                uint64_t* untold_bytes) const {
+                                uint64_t* untold_bytes, tfrecord::Damage* damage) const {
     EMLIO_ASSIGN_OR_RETURN(const auto file, OpenForReading(shard_path));
     tfrecord::IndexOptions options;
     options.max_record_bytes = options_.max_record_bytes;
@@ -189,6 +264,21 @@ class Opener {
     if (!index.ok() && index.status().code() == Code::kUnsupported) {
       EMLIO_ASSIGN_OR_RETURN(const bool is_empty, tfrecord::IsEmptyGzip(*file));
       if (is_empty) index = ShardIndex(identity);
+    }
+    const bool keep_readable = options_.on_bad_shard == BadShardPolicy::kKeepReadable;
+    if (index.ok() && options_.index_policy != IndexPolicy::kRebuild) {
+      Status cut = CheckNotCut(shard_path, *index);
+      if (!cut.ok() && !keep_readable) return cut;
+      damage->unreadable = std::move(cut);
+    } else if (!index.ok() && keep_readable) {
+      Known known;
+      known.AddSaved(IndexPathBeside(shard_path));
+      known.AddSaved(CachedIndexPath(shard_path));
+      known.AddDali(shard_path + kDaliSuffix);
+      options.keep_readable = true;
+      options.known = known.all();
+      options.progress = nullptr;
+      index = ShardIndex::Build(*file, options, damage);
     }
     if (index.ok() && index->shard_identity() != identity) {
       return ShardChanged(
@@ -252,6 +342,30 @@ std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<Fo
   return outcomes;
 }
 
+// A line for every shard that is not whole.
+void LogDamage(const std::vector<Outcome>& outcomes) {
+  constexpr size_t kMaxWarnings = 20;
+  size_t damaged = 0;
+  for (const Outcome& outcome : outcomes) {
+    const tfrecord::Damage& damage = outcome.damage;
+    if (damage.bad_records == 0 && damage.unreadable.ok()) continue;
+    if (++damaged > kMaxWarnings) continue;
+    if (damage.bad_records > 0) {
+      LogWarning("{} (where the next record begins is known from an index; {} such records in all)",
+                 damage.first_bad.message(), damage.bad_records);
+    }
+    if (!damage.unreadable.ok()) {
+      LogWarning("{} ({} records can be read, {} bytes at the end are left out)",
+                 damage.unreadable.message(), outcome.shard->index.records(),
+                 outcome.shard->index.unreadable_bytes());
+    }
+  }
+  if (damaged > kMaxWarnings) {
+    LogWarning("{} more shards are damaged; 'emlio verify' lists all places",
+               damaged - kMaxWarnings);
+  }
+}
+
 // One line each, however many shards it is about.
 void LogOutcomes(const std::vector<Outcome>& outcomes) {
   size_t stale = 0, unsaved = 0, empty = 0;
@@ -275,6 +389,7 @@ void LogOutcomes(const std::vector<Outcome>& outcomes) {
         "another index directory",
         unsaved, outcomes.size(), first_unsaved->unsaved.message());
   }
+  LogDamage(outcomes);
   if (empty > 0) {
     LogWarning("{} of {} shards have no record, for example {}", empty, outcomes.size(),
                first_empty->shard->path);
@@ -356,12 +471,29 @@ class LocalDataset : public Dataset {
 
   bool seems_in_memory() const override { return calls_in_memory_ >= 8; }
 
-  Status Gather(std::span<GatherItem> items) const override {
+  using Dataset::Gather;
+  using Dataset::VerifyRecord;
+
+  Status Gather(std::span<GatherItem> items, BadItem* bad) const override {
     for (size_t at = 0; at < items.size(); at += kGatheredTogether) {
       const size_t count = std::min(kGatheredTogether, items.size() - at);
       Suspect suspect;
-      const Status status = GatherSome(items.subspan(at, count), &suspect);
-      if (!status.ok()) return suspect.index == nullptr ? status : Mend(suspect, status);
+      Status status = GatherSome(items.subspan(at, count), &suspect);
+      if (status.ok()) continue;
+      Status reason;  // why the record is bad
+      if (suspect.is_unread) {
+        if (IsAsOpened(suspect.shard)) {
+          reason = IoError("the system cannot read it, although the file has not changed");
+        }
+      } else if (suspect.index != nullptr) {
+        status = Mend(suspect, status, &reason);
+      }
+      if (reason.ok()) return status;
+      if (bad != nullptr) *bad = {at + suspect.position, reason};
+      const GatherItem& item = items[at + suspect.position];
+      return reason.WithContext(
+          tfrecord::Place(shards_[item.shard].path, item.record,
+                          Locate(item.shard, item.record).payload_offset - tfrecord::kHeaderBytes));
     }
     return OkStatus();
   }
@@ -386,7 +518,7 @@ class LocalDataset : public Dataset {
                     opened.path, now->size_bytes, then.size_bytes));
   }
 
-  Status VerifyRecord(uint32_t shard, uint64_t record) const override {
+  Status VerifyRecord(uint32_t shard, uint64_t record, BadItem* bad) const override {
     const OpenedShard& opened = shards_[shard];
     GatherItem item;
     item.shard = shard;
@@ -395,13 +527,16 @@ class LocalDataset : public Dataset {
     std::vector<uint8_t> payload(location.payload_bytes);
     item.size = payload.size();
     item.to = payload.data();
-    EMLIO_RETURN_IF_ERROR(Gather({&item, 1}));
+    EMLIO_RETURN_IF_ERROR(Gather({&item, 1}, bad));
     const uint32_t computed = Crc32c(payload.data(), payload.size());
     if (computed == item.crc32c) return OkStatus();
     const uint64_t offset = location.payload_offset - tfrecord::kHeaderBytes;
     // A cut inside the last page reads as zeros: was the file changed, or is it damaged?
     if (Status status = CheckUnchanged(shard); !status.ok()) {
       return status.WithContext(tfrecord::Place(opened.path, record, offset));
+    }
+    if (bad != nullptr) {
+      bad->reason = Corrupt("payload checksum does not match: damaged where it is stored");
     }
     return tfrecord::PayloadChecksumError(opened.path, record, offset, item.crc32c, computed);
   }
@@ -446,14 +581,22 @@ class LocalDataset : public Dataset {
   static constexpr size_t kGatheredTogether = 64;
   static constexpr size_t kPrefetchDistance = 8;
 
-  // An index whose entry does not lead to a record.
+  // What may be to blame for an error.
   struct Suspect {
     uint32_t shard = 0;
-    const ShardIndex* index = nullptr;
+    size_t position = 0;                // of the item
+    const ShardIndex* index = nullptr;  // whose entry does not lead to a record
+    bool is_unread = false;             // the item
   };
 
-  // After an error that an index may be to blame for, `suspect` names it. REQUIRES: at most
-  // kGatheredTogether items.
+  // Whether the file under the shard's name is the one that was opened, and was not changed.
+  bool IsAsOpened(uint32_t shard) const {
+    const auto now = IdentityOf(shards_[shard].path);
+    return now.ok() && *now == shards_[shard].data.identity();
+  }
+
+  // After an error that one item or its index may be to blame for, `suspect` names them. REQUIRES:
+  // at most kGatheredTogether items.
   Status GatherSome(std::span<GatherItem> items, Suspect* suspect) const {
     struct Framing {
       std::array<uint8_t, tfrecord::kHeaderBytes> header;
@@ -473,7 +616,7 @@ class LocalDataset : public Dataset {
       indexes[i] = indexes_[item.shard].load();
       const auto entry = indexes[i]->Locate(item.record);
       if (!entry.has_value()) {
-        *suspect = {item.shard, indexes[i]};
+        *suspect = {.shard = item.shard, .position = i, .index = indexes[i]};
         return Corrupt(
             fmt::format("index {} of shard {} is damaged: its entry of record {} cannot "
                         "be; delete it and start again",
@@ -500,13 +643,14 @@ class LocalDataset : public Dataset {
       // Find out which one it was, for the message.
       size_t lost = 0;
       while (lost + 1 < items.size() && ShardData::Copy({&pieces[3 * lost], 3})) ++lost;
+      *suspect = {.shard = items[lost].shard, .position = lost, .is_unread = true};
       return Changed(items[lost], entries[lost], "the file became shorter or cannot be read");
     }
     for (size_t i = 0; i < items.size(); ++i) {
       uint64_t payload_bytes = 0;
       if (!tfrecord::DecodeHeader(framings[i].header.data(), &payload_bytes) ||
           payload_bytes != entries[i].payload_bytes) {
-        *suspect = {items[i].shard, indexes[i]};
+        *suspect = {.shard = items[i].shard, .position = i, .index = indexes[i]};
         return Changed(items[i], entries[i],
                        fmt::format("its header is no longer that of a record of {} bytes",
                                    entries[i].payload_bytes));
@@ -516,27 +660,40 @@ class LocalDataset : public Dataset {
     return OkStatus();
   }
 
-  // Replaces a suspected index by one that is built anew, unless another thread has. Always an
-  // error: what was planned with the damaged one cannot be used. `reason` is what the suspicion
-  // rests on, and what is returned when it was wrong.
-  Status Mend(const Suspect& suspect, const Status& reason) const EMLIO_EXCLUDES(mend_mu_) {
+  // Finds out whether the index or the shard is damaged, which takes long, once a shard. The index:
+  // it is replaced by one that is built anew, unless another thread has done it; always an error,
+  // since what was planned with the damaged one cannot be used. The shard: `bad` says what is wrong
+  // with the record. `reason` is what the suspicion rests on, and is returned when nothing was
+  // found.
+  Status Mend(const Suspect& suspect, const Status& reason, Status* bad) const
+      EMLIO_EXCLUDES(mend_mu_) {
     MutexLock lock(mend_mu_);
     if (indexes_[suspect.shard] != suspect.index) return IndexMended(suspect.shard);
     const std::string& index_path = suspect.index->path();
-    // Nothing damages one in memory, and one that was mended is not to blame.
-    if (index_path.empty() || !suspected_.insert(suspect.shard).second) return reason;
-
     const OpenedShard& shard = shards_[suspect.shard];
+    if (!IsAsOpened(suspect.shard)) return reason;
+    const auto rotten = [&] {
+      *bad = Corrupt("length checksum does not hold: damaged where it is stored");
+      return reason;
+    };
+    // Nothing damages one in memory.
+    if (index_path.empty() || rotten_.contains(suspect.shard)) return rotten();
+    // One that was mended is not to blame.
+    if (!suspected_.insert(suspect.shard).second) return reason;
+
     const auto file = OpenForReading(shard.path);
     if (!file.ok()) return reason;
-    const auto identity = (*file)->Identity();
-    if (!identity.ok() || *identity != shard.data.identity()) return reason;
-    LogWarning("index {} of shard {} is damaged and is built again", index_path, shard.path);
+    LogWarning("shard {} or its index {} is damaged: the shard is indexed again", shard.path,
+               index_path);
     const ShardInfo& info = manifest_.shards()[suspect.shard];
     tfrecord::IndexOptions options;
     options.max_record_bytes = std::max<uint64_t>(info.max_record_bytes, 1);
     auto built = ShardIndex::Build(**file, options);
     if (!built.ok()) {
+      if (suspect.index->CheckTable().ok()) {
+        rotten_.insert(suspect.shard);
+        return rotten();
+      }
       return reason.WithContext(
           fmt::format("the shard cannot be indexed again ({})", built.status().message()));
     }
@@ -579,6 +736,7 @@ class LocalDataset : public Dataset {
   mutable std::vector<std::atomic<const ShardIndex*>> indexes_;
   mutable Mutex mend_mu_;
   mutable std::set<uint32_t> suspected_ EMLIO_GUARDED_BY(mend_mu_);
+  mutable std::set<uint32_t> rotten_ EMLIO_GUARDED_BY(mend_mu_);  // whose indexes are good
   mutable std::deque<ShardIndex> mended_ EMLIO_GUARDED_BY(mend_mu_);
 };
 
@@ -607,6 +765,18 @@ Status CheckOptions(const DatasetOptions& options) {
 
 }  // namespace
 
+Result<BadShardPolicy> ParseBadShardPolicy(std::string_view name) {
+  for (const auto policy : {BadShardPolicy::kError, BadShardPolicy::kKeepReadable}) {
+    if (name == BadShardPolicyName(policy)) return policy;
+  }
+  return InvalidArgument(
+      fmt::format("on-bad-shard '{}': must be 'error' or 'keep-readable'", name));
+}
+
+std::string_view BadShardPolicyName(BadShardPolicy policy) {
+  return policy == BadShardPolicy::kError ? "error" : "keep-readable";
+}
+
 Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
   EMLIO_RETURN_IF_ERROR(CheckOptions(options));
   const std::string context = fmt::format("data set '{}'", options.name);
@@ -631,7 +801,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const ShardIndex& index = outcomes[i].shard->index;
     infos.push_back({(*found)[i].name, index.records(), index.payload_bytes(),
-                     index.max_record_bytes(), index.fingerprint()});
+                     index.max_record_bytes(), index.fingerprint(), index.unreadable_bytes()});
     shards.push_back(*std::move(outcomes[i].shard));
   }
   auto manifest = Manifest::Create(std::move(infos));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emlio/base/status.h"
@@ -38,6 +39,16 @@ enum class IndexPolicy {
   kRebuild,
 };
 
+// What is done with a shard that is cut, or has a damaged length field, when it is indexed.
+enum class BadShardPolicy : uint8_t {
+  kError,  // the data set cannot be opened
+  // What can be read is used: the records before that place, and those behind it that an index of
+  // EMLIO's or DALI's knows, with a warning. FORMAT.md, "Damaged shards".
+  kKeepReadable,
+};
+Result<BadShardPolicy> ParseBadShardPolicy(std::string_view name);  // "error", "keep-readable"
+std::string_view BadShardPolicyName(BadShardPolicy policy);
+
 struct DatasetOptions {
   // What users and peers call it: 1 to 255 bytes, no '/'.
   std::string name;
@@ -55,6 +66,7 @@ struct DatasetOptions {
   std::string index_directory;
   bool index_beside = false;
   IndexPolicy index_policy = IndexPolicy::kUse;
+  BadShardPolicy on_bad_shard = BadShardPolicy::kError;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.
   uint64_t max_record_bytes = uint64_t{256} << 20;
   int index_threads = 0;  // 0: one per processor; at most kMaxThreads
@@ -84,6 +96,12 @@ struct GatherItem {
   uint32_t crc32c = 0;  // out: the record's payload checksum as stored, unmasked
 };
 
+// A record that Gather or VerifyRecord found to be bad where it is stored.
+struct BadItem {
+  size_t position = 0;  // among the items
+  Status reason;        // without the place: kCorrupt, or kIo when the system cannot read it
+};
+
 // The opened shards of a data set on this host. The inodes are kept open: files that are renamed
 // or replaced later do not matter. What it says does not change after Open; all methods are
 // thread-safe.
@@ -92,6 +110,7 @@ class Dataset {
   // Finds the shards, opens them and their indexes, building those that are missing or stale, in
   // parallel. kNotFound names a pattern without a match, or the patterns if there is no record at
   // all; kUnsupported names a compressed shard; kCorrupt / kTruncated name shard, record, offset.
+  // kTruncated also for a shard that was cut between two records, if an index beside it tells.
   static Result<std::unique_ptr<Dataset>> Open(DatasetOptions options);
   virtual ~Dataset() = default;
 
@@ -114,13 +133,19 @@ class Dataset {
   // Whether the last calls of ReadAhead found nothing to read: it is enough to ask now and then.
   virtual bool seems_in_memory() const = 0;
   // Copies payload pieces and checksums out of the shards. Checks that each record's header
-  // still has the indexed length (and a valid length checksum): kShardChanged, naming shard,
-  // record and offset, when it has not or when the file became shorter. Does not check payload
-  // checksums: the receiver does. Before a shard is found to have changed its index is suspected:
-  // unless the file's size, time or inode are other ones, the index is built again, once, which
-  // takes long, and replaces the damaged one; that is kShardChanged too, for what was planned with
-  // the damaged one cannot be gathered. kCorrupt, naming the index, when it cannot be built again.
-  virtual Status Gather(std::span<GatherItem> items) const = 0;
+  // still has the indexed length (and a valid length checksum), and not the payload checksums: the
+  // receiver does. Errors name shard, record and offset:
+  // - kShardChanged when the file became shorter or was written to.
+  // - Where a header does not fit its index entry although size, time and inode of the file are
+  //   what they were, one of both is damaged. The shard is indexed again, once, which takes long.
+  //   When that succeeds the new index replaces the damaged one: kShardChanged too, for what was
+  //   planned with the damaged one cannot be gathered. When it does not, but the index has the
+  //   checksum with which it was saved, the record is bad: kCorrupt, and `bad` has it. The other
+  //   items can be gathered without it.
+  // - kIo, and `bad` has it, for a record of an unchanged file that the system cannot read.
+  // `bad` keeps an ok reason unless one record is to blame; it may be null.
+  virtual Status Gather(std::span<GatherItem> items, BadItem* bad) const = 0;
+  Status Gather(std::span<GatherItem> items) const { return Gather(items, nullptr); }
   // Whether memory is too small to keep what was read, so that records which are not wanted again
   // soon should be let go. Never with kMmap.
   virtual bool is_larger_than_memory() const = 0;
@@ -130,8 +155,11 @@ class Dataset {
   // still fit their index may be other ones. Another file under the name, or none, does not matter.
   virtual Status CheckUnchanged(uint32_t shard) const = 0;
   // Reads one record anew and compares its payload checksum. Ok, kCorrupt ("payload checksum",
-  // naming shard, record, offset) or kShardChanged.
-  virtual Status VerifyRecord(uint32_t shard, uint64_t record) const = 0;
+  // naming shard, record, offset; `bad` has it), or an error of Gather.
+  virtual Status VerifyRecord(uint32_t shard, uint64_t record, BadItem* bad) const = 0;
+  Status VerifyRecord(uint32_t shard, uint64_t record) const {
+    return VerifyRecord(shard, record, nullptr);
+  }
 };
 
 }  // namespace emlio::dataset

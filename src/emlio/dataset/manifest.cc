@@ -76,7 +76,7 @@ Result<Manifest> Manifest::Merge(std::span<const Manifest> manifests) {
   for (ShardInfo& shard : all) {
     if (merged.empty() || merged.back().name != shard.name) {
       merged.push_back(std::move(shard));
-    } else if (merged.back() != shard) {
+    } else if (!merged.back().HasContentsOf(shard)) {
       return PlanMismatch(fmt::format(
           "shard '{}' has other contents on another source: {} records, fingerprint {}, against {} "
           "records, fingerprint {}; give different files different names",
@@ -85,6 +85,12 @@ Result<Manifest> Manifest::Merge(std::span<const Manifest> manifests) {
     }
   }
   return Create(std::move(merged));
+}
+
+uint64_t Manifest::unreadable_bytes() const {
+  uint64_t sum = 0;
+  for (const ShardInfo& shard : shards_) sum += shard.unreadable_bytes;
+  return sum;
 }
 
 int64_t Manifest::Find(std::string_view name) const {

@@ -19,7 +19,14 @@ struct ShardInfo {
   uint64_t payload_bytes = 0;     // sum over the records
   uint64_t max_record_bytes = 0;  // the largest payload
   Hash128 fingerprint{};          // see tfrecord/FORMAT.md, "Fingerprint"
+  // Of the file's end, left out because it cannot be read (BadShardPolicy::kKeepReadable). No part
+  // of the contents: hosts whose copies are damaged differently may have the same records.
+  uint64_t unreadable_bytes = 0;
 
+  bool HasContentsOf(const ShardInfo& other) const {
+    return records == other.records && payload_bytes == other.payload_bytes &&
+           max_record_bytes == other.max_record_bytes && fingerprint == other.fingerprint;
+  }
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
 
@@ -39,6 +46,7 @@ class Manifest {
   uint64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
   uint64_t max_record_bytes() const { return max_record_bytes_; }
+  uint64_t unreadable_bytes() const;  // the sum
   // Names the exact contents: XXH3-128 over every shard's (name length u64 LE, name, records u64
   // LE, fingerprint), in order.
   const Hash128& digest() const { return digest_; }

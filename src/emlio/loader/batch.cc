@@ -7,6 +7,25 @@
 #include "fmt/format.h"
 
 namespace emlio::loader {
+namespace {
+
+// Removes the elements of skipped slots, which are in ascending order.
+template <typename T>
+void EraseSlots(const std::vector<session::SkippedSlot>& skipped, std::vector<T>* of_slots) {
+  if (skipped.empty()) return;
+  auto next = skipped.begin();
+  size_t kept = next->slot;
+  for (size_t slot = kept; slot < of_slots->size(); ++slot) {
+    if (next != skipped.end() && next->slot == slot) {
+      ++next;
+    } else {
+      (*of_slots)[kept++] = (*of_slots)[slot];
+    }
+  }
+  of_slots->resize(kept);
+}
+
+}  // namespace
 
 AssembledBatchView::AssembledBatchView(session::AssembledBatch assembled,
                                        std::shared_ptr<const plan::Plan> plan,
@@ -15,18 +34,15 @@ AssembledBatchView::AssembledBatchView(session::AssembledBatch assembled,
       plan_(std::move(plan)),
       share_(share),
       valid_records_(share.slots - share.padded) {
-  // From behind, so that the slots before keep their places.
   auto& skipped = assembled_.skipped;
   std::sort(skipped.begin(), skipped.end(),
             [](const auto& a, const auto& b) { return a.slot < b.slot; });
   const size_t valid_slots = valid_records_;
-  for (auto bad = skipped.rbegin(); bad != skipped.rend(); ++bad) {
-    assembled_.records.erase(assembled_.records.begin() + bad->slot);
-    if (bad->slot < valid_slots) --valid_records_;
-  }
+  EraseSlots(skipped, &assembled_.records);
   for (const session::SkippedSlot& bad : skipped) {
     bad_records_.push_back({plan_->RecordAt(assembled_.epoch, share_.first_position + bad.slot),
                             bad.slot < valid_slots, bad.reason});
+    if (bad.slot < valid_slots) --valid_records_;
   }
 }
 
@@ -48,10 +64,7 @@ Status AssembledBatchView::Parse(std::span<const example::FeatureSpec> features,
 std::span<const uint64_t> AssembledBatchView::indices() const {
   std::call_once(indices_once_, [this] {
     plan_->Numbers(assembled_.epoch, share_, &indices_);
-    const auto& skipped = assembled_.skipped;
-    for (auto bad = skipped.rbegin(); bad != skipped.rend(); ++bad) {
-      indices_.erase(indices_.begin() + bad->slot);
-    }
+    EraseSlots(assembled_.skipped, &indices_);
   });
   return indices_;
 }

@@ -294,6 +294,7 @@ class Loader::Impl : public SourceClient::Owner {
       dataset_options.patterns = list.local_patterns;
       dataset_options.max_record_bytes = options_.max_record_bytes;
       dataset_options.index_directory = options_.index_directory;
+      dataset_options.on_bad_shard = options_.on_bad_shard;
       dataset_options.progress = options_.index_progress;
       EMLIO_ASSIGN_OR_RETURN(std::shared_ptr<const dataset::Dataset> dataset,
                              dataset::Dataset::Open(std::move(dataset_options)));
@@ -364,9 +365,23 @@ class Loader::Impl : public SourceClient::Owner {
           merged.max_record_bytes(), options_.max_record_bytes));
     }
     manifest_ = std::make_shared<const dataset::Manifest>(std::move(merged));
+    NoteUnreadable();
     EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, loader::MakePlan(options_, *manifest_));
     plan_ = std::make_shared<const plan::Plan>(std::move(plan));
     return OkStatus();
+  }
+
+  // What daemons leave out is said here too: training data are missing.
+  void NoteUnreadable() EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    auto& of_shard = stats_.unreadable_bytes_of_shard;
+    for (const dataset::ShardInfo& shard : manifest_->shards()) {
+      if (shard.unreadable_bytes > 0) of_shard[shard.name] = shard.unreadable_bytes;
+    }
+    if (of_shard.empty()) return;
+    LogWarning("{} of {} shards are damaged and {} bytes of them are left out, for example of {}",
+               of_shard.size(), manifest_->shards().size(), manifest_->unreadable_bytes(),
+               of_shard.begin()->first);
   }
 
   // Every shard is read from the first source that holds it. A source gets a share of the prefetch

@@ -78,6 +78,7 @@ struct LoaderOptions {
   int worker_threads = 0;
   // Local sources only: see dataset::DatasetOptions.
   std::string index_directory;
+  dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   dataset::ProgressCallback index_progress;
 };
 
@@ -129,7 +130,10 @@ struct LoaderStats {
   uint64_t refilled_records = 0;   // asked for again after a bad checksum
   uint64_t bad_records = 0;        // left out of batches handed out; and what SetBadRecords said
   std::map<std::string, uint64_t> bad_records_of_shard;  // of this loader's batches
-  int64_t wait_ns = 0;                                   // summed time that Next() blocked
+  // Ends of shard files that are left out because they are damaged, wherever the shards lie; known
+  // from Open on.
+  std::map<std::string, uint64_t> unreadable_bytes_of_shard;
+  int64_t wait_ns = 0;                 // summed time that Next() blocked
   int64_t elapsed_ns = 0;              // from the first StartPass to the last batch handed out
   int64_t time_to_first_batch_ns = 0;  // from the call of Open to the first batch; 0 = none yet
   uint64_t ready_batches_now = 0;

@@ -210,9 +210,7 @@ Status Receiver::OnChunk(size_t source_number, const wire::Chunk& chunk,
           AcceptPiece(step, &source, source_number, chunk, *payload).WithContext(Where(chunk)));
     }
     source.highest = std::max(source.highest, chunk.flow_end);
-    FlowRange& flow = step->flow[source_number];
-    flow.begin = std::min(flow.begin, chunk.flow_begin);
-    flow.end = std::max(flow.end, chunk.flow_end);
+    step->flow[source_number].Add({chunk.flow_begin, chunk.flow_end});
   }
   MaybeGrant(source_number, /*handed_out=*/false);
   return CheckGap(source_number);
@@ -345,11 +343,23 @@ Status Receiver::OnSkip(size_t source_number, const wire::Skip& skip) {
   }
   SlotState& state = step->slots[skip.slot];
   if (state == SlotState::kFilled || state == SlotState::kSkipped) return OkStatus();
-  if (state == SlotState::kRefilling) --sources_[source_number].refills;
+  Source& source = sources_[source_number];
+  uint64_t missing_flow = skip.flow_end - skip.flow_begin;
   if (auto large = step->large.find(skip.slot); large != step->large.end()) {
-    for (const auto& [begin, end] : large->second.have) stats_.waiting_bytes -= end - begin;
+    for (const auto& [begin, end] : large->second.have) {
+      stats_.waiting_bytes -= end - begin;
+      const uint64_t accepted = end - begin + (begin == 0 ? wire::kRecordOverheadBytes : 0);
+      missing_flow -= std::min(missing_flow, accepted);
+    }
     step->large.erase(large);
   }
+  if (state == SlotState::kRefilling) {
+    --source.refills;
+  } else {
+    source.accepted += missing_flow;  // it never came, or not all of it
+  }
+  source.highest = std::max(source.highest, skip.flow_end);
+  step->flow[source_number].Add({skip.flow_begin, skip.flow_end});
   state = SlotState::kSkipped;
   ++stats_.skipped_records;
   step->batch.skipped.push_back(

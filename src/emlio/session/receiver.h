@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -138,6 +139,11 @@ class Receiver {
     uint64_t begin = std::numeric_limits<uint64_t>::max();
     uint64_t end = 0;
     uint64_t bytes() const { return end > begin ? end - begin : 0; }
+    void Add(const FlowRange& other) {
+      if (other.bytes() == 0) return;
+      begin = std::min(begin, other.begin);
+      end = std::max(end, other.end);
+    }
   };
   struct Step {
     AssembledBatch batch;

@@ -309,6 +309,60 @@ TEST_F(ReceiverTest, ASkipCompletesTheBatchAndCarriesTheReason) {
   EXPECT_TRUE(receiver_->OnEpochEnd(0, MakeEnd()).ok());
 }
 
+TEST_F(ReceiverTest, ASkippedRecordThatNeverCameCountsAsReceived) {
+  Begin({3}, 3);
+  ASSERT_TRUE(Give(0, {0}).ok());
+  wire::Skip skip = MakeSkip(1);
+  skip.flow_begin = flow_;
+  skip.flow_end = flow_ += 10 + kOverhead;
+  ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+  ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+  ASSERT_TRUE(Give(0, {2}).ok());
+  EXPECT_TRUE(receiver_->OnEpochEnd(0, MakeEnd()).ok());
+  EXPECT_THAT(TakeComplete(), SizeIs(1));
+}
+
+TEST_F(ReceiverTest, ASkipTwiceDoesNotStandInForARecordThatIsMissing) {
+  Begin({3}, 3);
+  ASSERT_TRUE(Give(0, {0}).ok());
+  wire::Skip skip = MakeSkip(1);
+  skip.flow_begin = flow_;
+  skip.flow_end = flow_ += 10 + kOverhead;
+  ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+  ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+  flow_ += 10 + kOverhead;
+  ExpectProtocolError(receiver_->OnEpochEnd(0, MakeEnd()), "records are missing");
+}
+
+TEST_F(ReceiverTest, ASkippedRecordOfWhichSomeCameCountsOnce) {
+  Begin({2}, 2);
+  ASSERT_TRUE(Give(MakePiece(0, 0, 4, 8, 'x'), 'x').ok());
+  wire::Skip skip = MakeSkip(0);
+  skip.flow_end = 8 + kOverhead;
+  ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+  // The second piece was on its way.
+  ASSERT_TRUE(Give(MakePiece(0, 4, 4, 8, 'x'), 'x').ok());
+  flow_ += 10 + kOverhead;  // slot 1, which never comes
+  ExpectProtocolError(receiver_->OnEpochEnd(0, MakeEnd()), "records are missing");
+}
+
+TEST_F(ReceiverTest, SkipsReturnTheirCredit) {
+  constexpr uint64_t kPrefetch = 1000;
+  Begin({100}, 1, kPrefetch);
+  uint64_t limit = kPrefetch;
+  for (uint64_t step = 0; step < 100; ++step) {
+    wire::Skip skip = MakeSkip(0);
+    skip.step = step;
+    skip.flow_begin = flow_;
+    skip.flow_end = flow_ += 400;
+    ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
+    ASSERT_THAT(TakeComplete(), SizeIs(1));
+    receiver_->OnHandedOut();
+    for (const wire::Grant& grant : Outbox<wire::Grant>()) limit = grant.limit;
+    ASSERT_EQ(limit, flow_ + kPrefetch);
+  }
+}
+
 TEST_F(ReceiverTest, ALargeRecordIsMadeOfPiecesInAnyOrder) {
   Begin({1}, 1);
   const wire::Chunk first = MakePiece(0, 0, 4, 10, 'x');

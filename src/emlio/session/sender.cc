@@ -13,6 +13,9 @@ namespace {
 
 static_assert(Sender::kSlotsATurn <= wire::kMaxChunkRecords);
 constexpr int kMaxFillAttempts = 3;
+// Bad records come in rows: what is behind one is tried in small parts, for each bad one has its
+// part planned anew.
+constexpr size_t kMaxTriedTogether = 256;
 // In place of a number of attempts: the slot was answered with a Skip.
 constexpr int kSkipped = std::numeric_limits<int>::max();
 
@@ -405,7 +408,8 @@ Status Sender::FillPart(const Part& part, std::span<const uint32_t> wanted,
     }
     if (attempts == kSkipped) continue;
     if (++attempts > kMaxFillAttempts) {
-      AddSkip(part.at, number, slot->record,
+      attempts = kSkipped;
+      AddSkip(*slot, flow,
               Corrupt(fmt::format("payload checksum: the record arrived damaged {} times although "
                                   "it is good where it is stored; the network or the memory of a "
                                   "host corrupts data",
@@ -452,9 +456,49 @@ void Sender::TakeBack(const ChunkJob& job) {
   Settle(job.header.epoch);
 }
 
-void Sender::OnBadRecord(const ChunkJob& job, const Status& reason) {
-  AddSkip(job.range.at, job.header.slots.front(), job.records.front(), reason);
-  Settle(job.header.epoch);
+void Sender::OnBadRecord(const ChunkJob& job, size_t position, const Status& reason) {
+  const wire::Chunk& header = job.header;
+  const ChunkRange& range = job.range;
+  const bool is_piece = header.record_total > 0;
+  const Slot slot{range.at, header.slots[position], job.records[position],
+                  is_piece ? header.record_total : header.sizes[position]};
+  uint64_t flow_begin = range.flow_begin;
+  if (header.record_offset > 0) {
+    flow_begin -= header.record_offset + wire::kRecordOverheadBytes;
+  }
+  for (size_t i = 0; i < position; ++i) flow_begin += header.sizes[i] + wire::kRecordOverheadBytes;
+  const uint64_t flow_end = flow_begin + slot.flow_bytes();
+  // Only one that is asked for again, or travels in pieces, can turn out bad more than once.
+  const bool may_repeat = is_piece || job.verify;
+  if (!may_repeat || std::exchange(fill_attempts_[{slot.at, slot.slot}], kSkipped) != kSkipped) {
+    AddSkip(slot, flow_begin, reason);
+  }
+  if (is_piece) DropPiecesOf(slot, flow_end);
+  if (position > 0) QueueResend({{slot.at, range.slots_begin, slot.slot, 0, range.flow_begin}});
+  uint64_t flow = flow_end;
+  for (size_t i = position + 1; i < header.slots.size();) {
+    const size_t end = std::min(header.slots.size(), i + kMaxTriedTogether);
+    QueueResend({{slot.at, header.slots[i], header.slots[end - 1] + 1, 0, flow}});
+    for (; i < end; ++i) flow += header.sizes[i] + wire::kRecordOverheadBytes;
+  }
+  Settle(header.epoch);
+}
+
+// Those that were not given out yet.
+void Sender::DropPiecesOf(const Slot& slot, uint64_t flow_end) {
+  if (piece_offset_ > 0 && planned_[next_slot_].at == slot.at &&
+      planned_[next_slot_].slot == slot.slot) {
+    flow_ = flow_end;
+    blocked_flow_end_ = 0;
+    piece_offset_ = 0;
+    ++next_slot_;
+  }
+  std::erase_if(resend_, [&](const Resend& resend) {
+    const bool is_of_it = resend.range.at == slot.at && resend.range.slots_begin == slot.slot &&
+                          resend.range.slots_end == slot.slot + 1;
+    if (is_of_it) --pending_of_epoch_[slot.at.epoch];
+    return is_of_it;
+  });
 }
 
 void Sender::QueueResend(const Resend& resend) {
@@ -462,15 +506,15 @@ void Sender::QueueResend(const Resend& resend) {
   resend_.push_back(resend);
 }
 
-void Sender::AddSkip(StepPosition at, uint32_t slot, const plan::PlannedRecord& record,
-                     const Status& reason) {
-  if (std::exchange(fill_attempts_[{at, slot}], kSkipped) == kSkipped) return;
+void Sender::AddSkip(const Slot& slot, uint64_t flow_begin, const Status& reason) {
   wire::Skip skip;
   skip.open_id = open_.open_id;
-  skip.epoch = at.epoch;
-  skip.step = at.step;
-  skip.slot = slot;
-  source_.Place(record.shard, record.record, &skip);
+  skip.epoch = slot.at.epoch;
+  skip.step = slot.at.step;
+  skip.slot = slot.slot;
+  source_.Place(slot.record.shard, slot.record.record, &skip);
+  skip.flow_begin = flow_begin;
+  skip.flow_end = flow_begin + slot.flow_bytes();
   skip.code = reason.code();
   skip.message = reason.message();
   outbox_.push_back(std::move(skip));

@@ -112,9 +112,10 @@ class Sender {
   // Binds a chunk that has been read to a stream, just before it is sent: gives it its sequence
   // number and remembers it until it is acknowledged. REQUIRES: the stream was joined.
   void Assign(uint32_t stream, ChunkJob* job);
-  // Instead of Assign, for a chunk to be verified whose one record is bad where it is stored (why:
-  // `reason`): a Skip of its slot goes to the outbox, once however many pieces the record has.
-  void OnBadRecord(const ChunkJob& job, const Status& reason);
+  // Instead of Assign, when one of the job's records is bad where it is stored, or cannot be read
+  // (why: `reason`): a Skip of its slot goes to the outbox, once however many pieces the record
+  // has. Next gives the other records of the job out again.
+  void OnBadRecord(const ChunkJob& job, size_t position, const Status& reason);
   // Instead of Assign, for a chunk that no stream can carry now: Next gives it out again, so do not
   // call Next before a stream was joined.
   void TakeBack(const ChunkJob& job);
@@ -176,8 +177,8 @@ class Sender {
   void TakeResend(ChunkJob* job);
   void Add(const Slot& slot, ChunkJob* job) const;
   Status FillPart(const Part& part, std::span<const uint32_t> wanted, wire::FillReason reason);
-  void AddSkip(StepPosition at, uint32_t slot, const plan::PlannedRecord& record,
-               const Status& reason);
+  void AddSkip(const Slot& slot, uint64_t flow_begin, const Status& reason);
+  void DropPiecesOf(const Slot& slot, uint64_t flow_end);
   void QueueResend(const Resend& resend);
   void Settle(uint64_t epoch);
   void EndEpochs();

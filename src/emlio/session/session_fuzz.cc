@@ -130,6 +130,8 @@ class Harness {
         skip.epoch = receiver_->epoch() + input_.Number();
         skip.step = input_.Number();
         skip.slot = static_cast<uint32_t>(input_.Number());
+        skip.flow_begin = input_.Number();
+        skip.flow_end = skip.flow_begin + input_.Number();
         (void)receiver_->OnSkip(input_.Below(2), skip);
         return Take();
       }
@@ -272,8 +274,14 @@ class Harness {
     std::swap(reading_[input_.Below(reading_.size())], reading_.back());
     ChunkJob job = std::move(reading_.back());
     reading_.pop_back();
-    if (job.verify && input_.Below(2) == 0) {
-      sender_->OnBadRecord(job, Corrupt("payload checksum"));
+    if (input_.Below(job.verify ? 2 : 8) == 0) {
+      sender_->OnBadRecord(job, input_.Below(job.records.size()), Corrupt("it is bad"));
+      // Of a record in pieces the rest is left out.
+      if (job.header.record_total > 0) {
+        const uint64_t rest = job.header.record_total - job.header.record_offset +
+                              (job.header.record_offset == 0 ? wire::kRecordOverheadBytes : 0);
+        flow_ = std::max(flow_, job.header.flow_begin + rest);
+      }
       return;
     }
     const std::shared_ptr<Buffer> payload = testing::Read(records_, &job);

@@ -60,7 +60,8 @@ struct Scenario {
   double repeat_share = 0;
   double damage_share = 0;
   double stored_bad_share = 0;  // of the records
-  int losses = 0;               // connections
+  double unreadable_share = 0;
+  int losses = 0;  // connections
   int reopenings = 0;
 };
 
@@ -188,6 +189,19 @@ class Simulation {
     const uint64_t x = (record.shard * 104729 + record.record + 1) * 0x9e3779b97f4a7c15u;
     return static_cast<double>(x >> 11) < scenario_.stored_bad_share * 0x1p53 &&
            records_.PayloadBytes(record.shard, record.record) > 0;
+  }
+
+  bool IsUnreadable(const plan::PlannedRecord& record) const {
+    const uint64_t x = (record.shard * 15485863 + record.record + 1) * 0x9e3779b97f4a7c15u;
+    return static_cast<double>(x >> 11) < scenario_.unreadable_share * 0x1p53;
+  }
+  // A record that travels in pieces can be bad in its last one only.
+  bool FailsToRead(const ChunkJob& job, size_t position) const {
+    const plan::PlannedRecord& record = job.records[position];
+    const bool is_last_piece = job.header.record_offset + job.header.sizes[position] ==
+                               std::max<uint64_t>(job.header.record_total, 1);
+    return IsUnreadable(record) &&
+           (job.header.record_total == 0 || record.record % 2 == 0 || is_last_piece);
   }
 
   // What was not handed out, of all epochs.
@@ -370,8 +384,18 @@ class Simulation {
     ChunkJob job = std::move(daemon->reading.back());
     daemon->reading.pop_back();
     daemon->may_have_more = true;
+    for (size_t i = 0; i < job.records.size(); ++i) {
+      if (!FailsToRead(job, i)) continue;
+      daemon->sender->OnBadRecord(job, i, IoError("cannot be read"));
+      if (job.header.record_total > 0) {  // the pieces behind it are left out
+        const uint64_t rest = job.header.record_total - job.header.record_offset;
+        daemon->flow = std::max(
+            daemon->flow, job.header.flow_begin + rest + (job.header.record_offset == 0 ? 16 : 0));
+      }
+      return;
+    }
     if (job.verify && IsStoredBad(job.records.front())) {
-      daemon->sender->OnBadRecord(job, Corrupt("payload checksum"));
+      daemon->sender->OnBadRecord(job, 0, Corrupt("payload checksum"));
       return;
     }
     const std::shared_ptr<Buffer> payload = testing::Read(records_, &job);
@@ -500,11 +524,12 @@ class Simulation {
     ASSERT_EQ(batch.records.size(), expected.size());
     std::set<uint32_t> skipped;
     for (const SkippedSlot& slot : batch.skipped) {
-      EXPECT_EQ(slot.reason.code(), Code::kCorrupt);
+      EXPECT_EQ(slot.reason.code(), IsUnreadable(expected[slot.slot]) ? Code::kIo : Code::kCorrupt);
       EXPECT_TRUE(skipped.insert(slot.slot).second);
     }
     for (uint32_t slot = 0; slot < expected.size(); ++slot) {
-      ASSERT_EQ(skipped.contains(slot), IsStoredBad(expected[slot])) << "slot " << slot;
+      ASSERT_EQ(skipped.contains(slot), IsStoredBad(expected[slot]) || IsUnreadable(expected[slot]))
+          << "slot " << slot;
       if (skipped.contains(slot)) continue;
       const std::vector<uint8_t> bytes = records_.Bytes(expected[slot]);
       ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), batch.records[slot].begin(),
@@ -625,6 +650,37 @@ TEST(SimulationTest, RecordsThatAreBadWhereStoredAreSkippedAndNoOthers) {
   scenario.damage_share = 0.1;
   scenario.losses = 4;
   EXPECT_GT(RunAll(scenario).skipped, 0u);
+}
+
+TEST(SimulationTest, RecordsThatCannotBeReadAreSkippedAndNoOthers) {
+  Scenario scenario;
+  scenario.unreadable_share = 0.15;
+  scenario.stored_bad_share = 0.05;
+  scenario.damage_share = 0.05;
+  scenario.repeat_share = 0.1;
+  scenario.losses = 4;
+  scenario.daemons = 2;
+  scenario.epochs = 2;
+  EXPECT_GT(RunAll(scenario).skipped, 0u);
+  scenario.shuffle = plan::Shuffle::kNone;
+  scenario.max_record_bytes = 900;  // many in pieces
+  EXPECT_GT(RunAll(scenario).skipped, 0u);
+}
+
+// Skips take up credit and return it: many in a row must not use it up.
+TEST(SimulationTest, NothingButSkipsComesToAnEnd) {
+  for (const double share : {0.9, 1.0}) {
+    Scenario scenario;
+    scenario.unreadable_share = share;
+    scenario.prefetch_bytes = 600;
+    scenario.first_chunk_bytes = 100;
+    scenario.max_chunk_bytes = 200;
+    scenario.reopenings = 2;
+    scenario.epochs = 2;
+    EXPECT_GT(RunAll(scenario).skipped, 0u);
+    scenario.epochs = 0;
+    RunAll(scenario, 5);
+  }
 }
 
 TEST(SimulationTest, LostConnectionsLoseNothing) {

@@ -259,5 +259,152 @@ TEST_F(SavedIndex, CutWhileItIsMappedIsFoundAndTheProcessLives) {
   EXPECT_FALSE(loaded->Locate(5).has_value());
 }
 
+// What an index said before the shard was damaged.
+class Offsets : public KnownOffsets {
+ public:
+  explicit Offsets(const std::vector<std::string>& payloads) {
+    uint64_t offset = 0;
+    for (const auto& payload : payloads) {
+      entries_.push_back({offset, payload.size()});
+      offset += payload.size() + kFramingBytes;
+    }
+  }
+  uint64_t records() const override { return entries_.size(); }
+  std::optional<Entry> Locate(uint64_t record) const override { return entries_[record]; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+const std::vector<std::string> kFour = {"one", "three", "", "seventeen"};
+
+Result<ShardIndex> Salvage(const std::string& shard, Damage* damage,
+                           std::vector<const KnownOffsets*> known = {}) {
+  IndexOptions options;
+  options.keep_readable = true;
+  options.known = known;
+  return ShardIndex::Build(MemoryFile(shard), options, damage);
+}
+
+TEST(DamagedShard, IsReadUpToACutAtAnyByte) {
+  const std::string whole = Shard(kFour);
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    size_t records = 0, end = 0;
+    while (records < kFour.size() && end + kFour[records].size() + kFramingBytes <= size) {
+      end += kFour[records++].size() + kFramingBytes;
+    }
+    Damage damage;
+    const auto index = Salvage(whole.substr(0, size), &damage);
+    ASSERT_TRUE(index.ok()) << size << index.status().ToString();
+    const std::vector<std::string> left(kFour.begin(), kFour.begin() + records);
+    ExpectPlaces(*index, left);
+    EXPECT_EQ(index->fingerprint(), FingerprintOf(left)) << "as of a shard of these records";
+    EXPECT_EQ(index->unreadable_bytes(), size - end);
+    EXPECT_EQ(damage.unreadable.code(), size == end ? Code::kOk : Code::kTruncated);
+    EXPECT_EQ(damage.bad_records, 0u);
+  }
+}
+
+TEST(DamagedShard, IsReadUpToTheFirstDamagedLength) {
+  std::string shard = Shard(kFour);
+  shard[19] ^= 1;  // of record 1
+  Damage damage;
+  auto index = Salvage(shard, &damage);
+  ASSERT_TRUE(index.ok()) << index.status().ToString();
+  ExpectPlaces(*index, {"one"});
+  EXPECT_EQ(index->unreadable_bytes(), shard.size() - 19);
+  EXPECT_EQ(damage.unreadable.code(), Code::kCorrupt);
+  EXPECT_THAT(damage.unreadable.message(), HasSubstr("record 1 at offset 19: length checksum"));
+  // A length that cannot be, with the right checksum.
+  shard.replace(19, kHeaderBytes, HeaderOf((uint64_t{1} << 63) + 5));
+  index = Salvage(shard, &damage);
+  ASSERT_TRUE(index.ok()) << index.status().ToString();
+  ExpectPlaces(*index, {"one"});
+  EXPECT_EQ(damage.unreadable.code(), Code::kLimitExceeded);
+}
+
+TEST(DamagedShard, GoesOnWhereAnIndexKnowsTheNextRecords) {
+  const Offsets known(kFour);
+  for (size_t bad = 0; bad < kFour.size(); ++bad) {
+    std::string shard = Shard(kFour);
+    shard[known.Locate(bad)->offset + 3] ^= 0x40;
+    Damage damage;
+    const auto index = Salvage(shard, &damage, {&known});
+    ASSERT_TRUE(index.ok()) << index.status().ToString();
+    ExpectPlaces(*index, kFour);
+    EXPECT_EQ(index->fingerprint(), FingerprintOf(kFour)) << "hosts with a good copy agree";
+    EXPECT_EQ(index->unreadable_bytes(), 0u);
+    EXPECT_TRUE(damage.unreadable.ok());
+    EXPECT_EQ(damage.bad_records, 1u);
+    EXPECT_THAT(damage.first_bad.message(), HasSubstr("record " + std::to_string(bad)));
+  }
+  // Two in a row, the first ones.
+  std::string shard = Shard(kFour);
+  shard[0] ^= 1;
+  shard[19] ^= 1;
+  Damage damage;
+  const auto index = Salvage(shard, &damage, {&known});
+  ASSERT_TRUE(index.ok()) << index.status().ToString();
+  ExpectPlaces(*index, kFour);
+  EXPECT_EQ(damage.bad_records, 2u);
+}
+
+TEST(DamagedShard, IndexesThatDoNotFitAreNotBelieved) {
+  std::string shard = Shard(kFour);
+  shard[19] ^= 1;
+  for (const auto& other :
+       {std::vector<std::string>{"one", "four", "xyz", "seventeen"},
+        std::vector<std::string>{"ones", "three", "", "seventeen"}, std::vector<std::string>{"one"},
+        std::vector<std::string>{}, std::vector<std::string>{"one", std::string(1000, 'x')}}) {
+    const Offsets known(other);
+    Damage damage;
+    const auto index = Salvage(shard, &damage, {&known});
+    ASSERT_TRUE(index.ok()) << index.status().ToString();
+    ExpectPlaces(*index, {"one"});
+    EXPECT_EQ(damage.bad_records, 0u);
+    // The next one may.
+    const Offsets right(kFour);
+    EXPECT_EQ(Salvage(shard, &damage, {&known, &right})->records(), kFour.size());
+  }
+}
+
+TEST(DamagedShard, OtherFilesAndRecordsOverTheLimitStayErrors) {
+  Damage damage;
+  EXPECT_EQ(Salvage("version https://git-lfs.github.com/spec/v1\noid", &damage).status().code(),
+            Code::kCorrupt);
+  EXPECT_EQ(Salvage("\x1f\x8b\x08 and so on", &damage).status().code(), Code::kUnsupported);
+  IndexOptions options;
+  options.keep_readable = true;
+  options.max_record_bytes = 4;
+  EXPECT_EQ(ShardIndex::Build(MemoryFile(Shard(kFour)), options, &damage).status().code(),
+            Code::kLimitExceeded)
+      << "the record is whole";
+  const auto unknown = Salvage("some text that is no shard", &damage);
+  ASSERT_TRUE(unknown.ok()) << "the first header may be what is damaged";
+  EXPECT_EQ(unknown->records(), 0u);
+  EXPECT_EQ(unknown->unreadable_bytes(), 26u);
+}
+
+TEST_F(SavedIndex, KeepsHowMuchOfTheShardCannotBeRead) {
+  const std::string whole = Shard(payloads_);
+  WriteBytes(shard_path_, whole.substr(0, whole.size() - 5));
+  const auto file = OpenForReading(shard_path_);
+  ASSERT_TRUE(file.ok());
+  IndexOptions options;
+  options.keep_readable = true;
+  uint64_t progress_bytes = 0;
+  options.progress = [&](uint64_t bytes) { progress_bytes += bytes; };
+  const auto built = ShardIndex::Build(**file, options);
+  ASSERT_TRUE(built.ok()) << built.status().ToString();
+  EXPECT_EQ(progress_bytes, whole.size() - 5) << "all of the file was covered";
+  ASSERT_TRUE(built->Save(index_path_).ok());
+  const auto loaded = ShardIndex::Load(index_path_, Identity());
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_TRUE(loaded->CheckTable().ok());
+  ExpectPlaces(*loaded, {payloads_.begin(), payloads_.end() - 1});
+  EXPECT_EQ(loaded->unreadable_bytes(), payloads_.back().size() + kFramingBytes - 5);
+  EXPECT_EQ(loaded->fingerprint(), built->fingerprint());
+}
+
 }  // namespace
 }  // namespace emlio::tfrecord

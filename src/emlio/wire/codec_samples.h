@@ -39,7 +39,8 @@ inline std::vector<Sample> Samples() {
                                                                .records = 1000,
                                                                .payload_bytes = 100000000,
                                                                .max_record_bytes = 123456,
-                                                               .fingerprint = SampleHash(0x20)},
+                                                               .fingerprint = SampleHash(0x20),
+                                                               .unreadable_bytes = 300},
                                                               {.name = "b.tfrecord",
                                                                .records = 1,
                                                                .payload_bytes = 0,
@@ -129,6 +130,17 @@ inline std::vector<Sample> Samples() {
                                   .offset = 1700272,
                                   .code = Code::kCorrupt,
                                   .message = "payload checksum does not match"}});
+  samples.push_back({"skip_unsent", Skip{.open_id = kId,
+                                         .epoch = 4,
+                                         .step = 70000,
+                                         .slot = 0,
+                                         .shard = "b.tfrecord",
+                                         .record = 0,
+                                         .offset = 0,
+                                         .code = Code::kIo,
+                                         .message = "cannot be read",
+                                         .flow_begin = 4137,
+                                         .flow_end = 5000000000}});
   samples.push_back(
       {"error", Error{.open_id = 0, .code = Code::kUnsupported, .message = "version 2 to 3"}});
   samples.push_back(

@@ -449,6 +449,9 @@ TEST(Decode, RefusesEachLimitExceededByOne) {
   Skip skip = SampleOf<Skip>("skip");
   skip.shard.assign(kMaxShardNameBytes + 1, 's');
   refused(skip, "shard");
+  skip = SampleOf<Skip>("skip_unsent");
+  skip.flow_begin = skip.flow_end + 1;
+  refused(skip, "end");
 
   refused(Error{.open_id = 0, .code = Code::kOk, .message = ""}, "code");
 }

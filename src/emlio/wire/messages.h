@@ -67,6 +67,7 @@ struct ManifestPage {
     uint64_t payload_bytes = 0;
     uint64_t max_record_bytes = 0;
     Hash128 fingerprint{};
+    uint64_t unreadable_bytes = 0;  // left out: the file's end is damaged
     friend bool operator==(const Shard&, const Shard&) = default;
   };
   std::string dataset;
@@ -172,7 +173,7 @@ struct Fill {
   FillReason reason = FillReason::kCrc;
 };
 
-// A slot that will not be filled: the record is bad where it is stored.
+// A slot that will not be filled: the record is bad where it is stored, or cannot be read.
 struct Skip {
   OpenId open_id = 0;
   uint64_t epoch = 0;
@@ -183,6 +184,9 @@ struct Skip {
   uint64_t offset = 0;  // of the record's header in the shard file
   Code code = Code::kCorrupt;
   std::string message;  // "payload checksum ..."
+  // The record's range in the flow position; both 0 where an older daemon does not say it.
+  uint64_t flow_begin = 0;
+  uint64_t flow_end = 0;
 };
 
 // Ends the session that it names (open_id 0: the whole control connection).

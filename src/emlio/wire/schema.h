@@ -76,6 +76,7 @@ struct Schema<ManifestPage::Shard> {
     io.Number("payload_bytes", row.payload_bytes, 0, kAnyU64);
     io.Number("max_record_bytes", row.max_record_bytes, 0, kMaxRecordBytes);
     io.Hash("fingerprint", row.fingerprint);
+    io.ColumnOr("unreadable_bytes", row.unreadable_bytes, 0, 0, kAnyU64);
   }
 };
 template <>
@@ -234,6 +235,9 @@ struct Schema<Skip> {
     io.Number("offset", m.offset, 0, kAnyU64);
     io.Number("code", m.code, 1, kMaxCodeNumber);
     io.TextOr("text", m.message);
+    io.NumberOr("begin", m.flow_begin, 0, 0, kAnyU64);
+    io.NumberOr("end", m.flow_end, 0, 0, kAnyU64);
+    io.Require("end", m.flow_begin <= m.flow_end, "is below begin");
   }
 };
 
