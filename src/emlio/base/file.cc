@@ -268,6 +268,10 @@ Result<std::unique_ptr<MappedFile>> MappedFile::Map(const std::string& path) {
     void* address = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, fd.get(), 0);
     if (address == MAP_FAILED) {
       file->size_ = 0;
+      if (errno == ENODEV || errno == EOPNOTSUPP || errno == ENOSYS) {
+        return Unsupported(
+            fmt::format("cannot map {}: its file system does not let files be mapped", path));
+      }
       return ErrnoStatus(errno, fmt::format("cannot map {}", path));
     }
     file->data_ = static_cast<const uint8_t*>(address);

@@ -51,7 +51,8 @@ class RandomAccessFile {
 // lost meanwhile raises SIGBUS: read it through GuardedCopy only.
 class MappedFile {
  public:
-  // Maps the whole file as it is now. An empty file gives an empty mapping.
+  // Maps the whole file as it is now. An empty file gives an empty mapping. kUnsupported: its file
+  // system refuses mappings (some network and user-space ones do).
   static Result<std::unique_ptr<MappedFile>> Map(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -746,6 +746,18 @@ bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
   return bytes > UsableMemoryBytes() / 2;
 }
 
+// kUnsupported when a file system that shards lie on refuses to map them. Tries one file of each.
+Status TryToMap(const std::vector<FoundShard>& found) {
+  std::set<uint64_t> devices;
+  for (const FoundShard& shard : found) {
+    if (shard.identity.size_bytes == 0 || !devices.insert(shard.identity.device).second) continue;
+    const auto mapped = MappedFile::Map(shard.path);
+    // What else may be wrong, opening it says.
+    if (mapped.status().code() == Code::kUnsupported) return mapped.status();
+  }
+  return OkStatus();
+}
+
 Status CheckOptions(const DatasetOptions& options) {
   if (options.name.empty() || options.name.size() > 255 ||
       options.name.find('/') != std::string::npos) {
@@ -787,6 +799,12 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
   if (options.io == IoMode::kAuto) {
     options.io = is_larger_than_memory && found->size() < MaxOpenFiles() / 2 ? IoMode::kPread
                                                                              : IoMode::kMmap;
+    if (options.io == IoMode::kMmap) {
+      if (const Status status = TryToMap(*found); !status.ok()) {
+        LogInfo("{}: reading shards instead of mapping them: {}", context, status.message());
+        options.io = IoMode::kPread;
+      }
+    }
   }
   std::vector<Outcome> outcomes = OpenAll(options, *found);
   for (const Outcome& outcome : outcomes) {

@@ -37,7 +37,11 @@ std::string_view IoModeName(IoMode mode) {
 Result<ShardData> ShardData::Open(const std::string& path, IoMode mode) {
   ShardData data;
   if (mode == IoMode::kMmap) {
-    EMLIO_ASSIGN_OR_RETURN(data.mapped_, MappedFile::Map(path));
+    auto mapped = MappedFile::Map(path);
+    if (mapped.status().code() == Code::kUnsupported) {
+      return Unsupported(mapped.status().message() + "; use io 'pread', or 'auto'");
+    }
+    EMLIO_ASSIGN_OR_RETURN(data.mapped_, std::move(mapped));
     data.identity_ = data.mapped_->identity();
   } else {
     EMLIO_ASSIGN_OR_RETURN(data.readable_, OpenForReading(path));

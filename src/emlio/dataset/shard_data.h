@@ -15,8 +15,8 @@ namespace emlio::dataset {
 
 // How records are read out of shard files; what comes out is the same.
 enum class IoMode : uint8_t {
-  kAuto,   // kMmap if the data set fits into half of the memory that the process may use, else
-           // kPread
+  kAuto,   // kMmap if the data set fits into half of the memory that the process may use and its
+           // file systems let files be mapped, else kPread
   kMmap,   // copied from mappings: no system call for what is in the page cache, no descriptor
   kPread,  // read into buffers: the pages can be let go at once; a descriptor a shard
 };
