@@ -91,6 +91,7 @@ def findings(root: Path) -> Iterator[str]:
             if path.suffix in (".h", ".cc"):
                 yield from check_cpp_file(path, nearest_cmake(path, root))
     others = [*root.glob("scripts/*"), *root.glob(".ci/*"), *root.glob("cmake/*.cmake")]
+    others += root.glob("benchmarks/*/run")
     for top in ("python", "tests", "benchmarks"):
         others += root.glob(f"{top}/**/*.py")
     for path in sorted(others):
