@@ -10,7 +10,7 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -109,15 +109,23 @@ def run_json(
 
 
 class Background:
-    """A program that runs until the end of the `with` block."""
+    """A program that runs until the end of the `with` block.
+
+    `popen` starts it, where that has to happen elsewhere than here: it takes what subprocess.Popen
+    takes.
+    """
 
     def __init__(
-        self, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        popen: Callable[..., "subprocess.Popen[bytes]"] = subprocess.Popen,
     ) -> None:
         self._log = log
         self._name = Path(command[0]).name
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
+            self._process = popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env
             )
 
@@ -130,20 +138,20 @@ class Background:
 
     def wait_until_ready(self, ready_file: Path) -> str:
         """Waits for a file that the program makes; returns what is in it."""
-        self._wait_for(ready_file.exists)
+        self.wait_until(ready_file.exists)
         return ready_file.read_text().strip()
 
     def wait_for_output(self, text: str) -> None:
         """Waits until the program has printed `text`."""
-        self._wait_for(lambda: text in self._log.read_text())
+        self.wait_until(lambda: text in self._log.read_text(errors="replace"))
 
-    def _wait_for(self, condition: Any) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition` holds; an error if the program has ended by then."""
         deadline = time.monotonic() + START_DEADLINE_S
         while not condition():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise BenchmarkError(
-                    f"{self._name} did not start: {self._log.read_text()[-2000:].strip()}"
-                )
+                said = self._log.read_text(errors="replace")[-2000:].strip()
+                raise BenchmarkError(f"{self._name} did not start: {said}")
             time.sleep(0.0005)
 
     def __enter__(self) -> "Background":

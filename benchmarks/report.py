@@ -96,9 +96,11 @@ def environment(versions: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, machine: Mapping[str, Any], results: Iterable[Result]) -> None:
-    """Writes {"environment", "results"}; the file appears whole."""
-    report = {"environment": machine, "results": [vars(result) for result in results]}
+def write_json(
+    path: Path, machine: Mapping[str, Any], results: Iterable[Result], **more: Any
+) -> None:
+    """Writes {"environment", "results"} and whatever else is given; the file appears whole."""
+    report = {"environment": machine, "results": [vars(result) for result in results], **more}
     unfinished = path.with_name(path.name + ".tmp")
     unfinished.write_text(json.dumps(report, indent=1) + "\n")
     unfinished.replace(path)

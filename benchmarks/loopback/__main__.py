@@ -354,7 +354,7 @@ def plain_tcp(programs: Programs, size: int) -> Transfer:
 def paper_python(shards: Sequence[Path], threads: int, epochs: int) -> Transfer:
     return measured_by_itself(
         command_line(
-            *(sys.executable, HERE / "paper_python.py", "--threads", threads),
+            *(sys.executable, "-m", "benchmarks.loopback.paper_python", "--threads", threads),
             *("--batch-size", BATCH_100KB, "--epochs", epochs, shards),
         )
     )

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""All peers, and one run of one of them between two nodes."""
+
+import contextlib
+import math
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.dali_nfs import Dali
+from benchmarks.peers.emlio_loader import EmlioLoader, EmlioPull
+from benchmarks.peers.grain_nfs import Grain
+from benchmarks.peers.images import ImageSet
+from benchmarks.peers.iperf import Iperf3
+from benchmarks.peers.lit_data import LitData
+from benchmarks.peers.meter import (
+    MeteredNode,
+    PeakSampler,
+    Usage,
+    WireCounters,
+    process_group,
+)
+from benchmarks.peers.mosaic import Mosaic
+from benchmarks.peers.node import Node
+from benchmarks.peers.paper_python import PaperPython
+from benchmarks.peers.peer import Peer, Tools, Work
+from benchmarks.peers.spdl_http import Spdl
+from benchmarks.peers.tf_data_service import TfDataService
+from benchmarks.peers.torch_files import TorchNfs, TorchSshfs
+from benchmarks.peers.web_dataset import WebDataset
+from benchmarks.processes import BenchmarkError
+
+PEERS: Mapping[str, type[Peer]] = {
+    peer.name: peer
+    for peer in (
+        EmlioLoader,
+        EmlioPull,
+        PaperPython,
+        WebDataset,
+        TfDataService,
+        Dali,
+        Grain,
+        LitData,
+        Mosaic,
+        Spdl,
+        TorchNfs,
+        TorchSshfs,
+        Iperf3,
+    )
+}
+
+
+def passes_for(images: ImageSet, epochs: int, least_bytes: float) -> int:
+    """How often the images have to be read: so many epochs, and at least so many bytes."""
+    return max(epochs, math.ceil(least_bytes / images.total_bytes))
+
+
+def run_once(
+    peer: str,
+    images: ImageSet,
+    passes: int,
+    *,
+    storage: Node,
+    compute: Node,
+    tools: Tools,
+    settings: Mapping[str, Any] | None = None,
+    limit_s: float = 600.0,
+) -> dict[str, Any]:
+    """Serves the images on one node and reads them on the other; what came, and what it cost.
+
+    Args:
+        peer: a name in PEERS.
+        images: what is read.
+        passes: how often, in one run.
+        storage: where the servers run.
+        compute: where the reader runs.
+        tools: what is installed.
+        settings: those that differ from the peer's defaults.
+        limit_s: a run that takes longer is ended.
+
+    Returns:
+        The row that README.md describes; JSON values only.
+
+    Raises:
+        BenchmarkError: the peer did not start, failed, or did not deliver every image once a pass.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"emlio-{peer}-") as scratch:
+        Path(scratch).chmod(0o755)  # servers that give up their rights read it
+        work = Work(images, passes, Path(scratch), tools, limit_s)
+        made = PEERS[peer](work, settings)
+        made.prepare()
+        return _measured(made, storage, compute)
+
+
+def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
+    usage: dict[str, list[Usage]] = {}
+    with contextlib.ExitStack() as stack:
+        groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]
+        wires = [stack.enter_context(WireCounters(node)) for node in (storage, compute)]
+        sampler = stack.enter_context(PeakSampler(groups))
+        metered = [
+            MeteredNode(node, group) for node, group in zip((storage, compute), groups, strict=True)
+        ]
+
+        def mark(word: str) -> None:
+            usage[word] = [
+                Usage(group.cpu_s(), *wire.read())
+                for group, wire in zip(groups, wires, strict=True)
+            ]
+
+        service = stack.enter_context(peer.serve(metered[0]))
+        result = peer.read(metered[1], service, mark)
+        peaks, how = sampler.peaks, groups[0].how
+    if result["seconds"] <= 0:
+        raise BenchmarkError(f"{peer.name} says that it took no time")
+    row: dict[str, Any] = {
+        "peer": peer.name,
+        "settings": peer.settings,
+        "passes": peer.work.passes,
+        "images": None,
+        "batches": None,
+        "checksum": None,
+        "first_batch_s": None,
+        "epoch_seconds": None,
+        **result,
+        "mb_per_s": result["bytes"] / result["seconds"] / 1e6,
+        "counted_by": how,
+    }
+    if row["images"] is not None:
+        row["images_per_s"] = row["images"] / row["seconds"]
+    for i, node in enumerate(("storage", "compute")):
+        row[node] = _difference(usage["ready"][i], usage["done"][i], row["bytes"], peaks[i])
+    return row
+
+
+def _difference(begin: Usage, end: Usage, payload_bytes: int, peak_bytes: int) -> dict[str, Any]:
+    """What a node spent between two marks."""
+
+    def carried(a: int | None, b: int | None) -> int | None:
+        return None if a is None or b is None else b - a
+
+    cpu_s = end.cpu_s - begin.cpu_s
+    return {
+        "cpu_s": cpu_s,
+        "cpu_s_per_gb": cpu_s / payload_bytes * 1e9,
+        "peak_memory_bytes": peak_bytes,
+        "wire_received_bytes": carried(begin.wire_received_bytes, end.wire_received_bytes),
+        "wire_sent_bytes": carried(begin.wire_sent_bytes, end.wire_sent_bytes),
+    }

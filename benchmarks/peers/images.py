@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The images that every peer reads, and the formats that several of them share.
+
+A set of images lies in a folder of its own and is made once. `folder/c07/000027.jpg` are the
+images, `catalogue.json` their sizes and sums; every other format is made of the folder when a peer
+first needs it, beside it.
+"""
+
+import contextlib
+import ctypes
+import functools
+import io
+import itertools
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.peers.reading import NUMBER_PREFIX
+from benchmarks.processes import BenchmarkError
+from benchmarks.report import REPOSITORY
+
+CLASSES = 20
+SHARDS = 16  # as many as the largest number of workers that a peer is given
+END_OF_IMAGE = b"\xff\xd9"
+
+
+def image_path(number: int) -> str:
+    """Where an image lies below `folder`."""
+    return f"c{number % CLASSES:02d}/{number:06d}.jpg"
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images on the storage node; all peers read the same ones."""
+
+    root: Path
+    count: int
+    total_bytes: int
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "folder"
+
+    @property
+    def catalogue(self) -> Path:
+        return self.root / "catalogue.json"
+
+    def image(self, number: int) -> bytes:
+        return (self.folder / image_path(number)).read_bytes()
+
+    def shards(self) -> list[range]:
+        """The numbers of the images of each shard; fewer shards where there are few images."""
+        shards = min(SHARDS, self.count)
+        bounds = [self.count * i // shards for i in range(shards + 1)]
+        return [range(a, b) for a, b in itertools.pairwise(bounds)]
+
+    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The folder `name` beside the images; `make` fills it, once."""
+        return made(self.root / name, make)
+
+    def tfrecord(self) -> Path:
+        """TFRecord shards, in which a record is an image, and nothing else."""
+        return self.made("tfrecord", self._make_tfrecord)
+
+    def _make_tfrecord(self, folder: Path) -> None:
+        crc = masked_crc32c()
+        for index, numbers in enumerate(self.shards()):
+            with (folder / f"train-{index:05d}.tfrecord").open("wb") as shard:
+                for number in numbers:
+                    image = self.image(number)
+                    length = struct.pack("<Q", len(image))
+                    shard.write(length + crc(length))
+                    shard.write(image)
+                    shard.write(crc(image))
+
+    def tar(self) -> Path:
+        """Tar files of images."""
+        return self.made("tar", self._make_tar)
+
+    def _make_tar(self, folder: Path) -> None:
+        for index, numbers in enumerate(self.shards()):
+            path = folder / f"train-{index:05d}.tar"
+            with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for number in numbers:
+                    image = self.image(number)
+                    member = tarfile.TarInfo(f"{number:06d}.jpg")
+                    member.size = len(image)
+                    tar.addfile(member, io.BytesIO(image))
+
+
+def made(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A folder that appears whole: `make` fills it under another name first."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        try:
+            make(unfinished)
+            unfinished.chmod(0o755)
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def passes_of(folder: Path, passes: int) -> list[Path]:
+    """The folder under as many names, by hard links, which take no room.
+
+    A client that keeps files in a cache takes these for different ones, as if the data set were
+    that many times as large: no pass is read from its cache.
+    """
+
+    def link(source: Path, copy: Path) -> None:
+        shutil.copytree(source, copy, copy_function=os.link, dirs_exist_ok=True)
+
+    return [folder] + [
+        made(folder.with_name(f"{folder.name}.pass{i}"), functools.partial(link, folder))
+        for i in range(1, passes)
+    ]
+
+
+@functools.cache
+def masked_crc32c() -> Callable[[bytes], bytes]:
+    """The checksum of TFRecord files, by ISA-L, which EMLIO itself is built on."""
+    try:
+        library = ctypes.CDLL("libisal.so.2")
+    except OSError as error:
+        raise BenchmarkError(f"{error}: apt-get install libisal2") from error
+    crc32_iscsi = library.crc32_iscsi
+    crc32_iscsi.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint]
+    crc32_iscsi.restype = ctypes.c_uint
+
+    def checksum(data: bytes) -> bytes:
+        crc = crc32_iscsi(data, len(data), 0xFFFFFFFF) ^ 0xFFFFFFFF
+        rotated = (crc >> 15) | (crc << 17 & 0xFFFFFFFF)
+        return struct.pack("<I", (rotated + 0xA282EAD8) & 0xFFFFFFFF)
+
+    return checksum
+
+
+def numbered(jpeg: bytes, number: int) -> bytes:
+    """A JPEG file that carries its number in a comment segment; decoders pass over it."""
+    return NUMBER_PREFIX + struct.pack("<Q", number) + jpeg[2:]
+
+
+def synthetic(count: int, mean_bytes: int) -> Iterator[bytes]:
+    """Random bytes that begin and end as JPEG files do; the same for the same arguments.
+
+    Sizes are spread evenly over 0.6 to 1.4 times the mean. They cannot be decoded.
+    """
+    import numpy as np
+
+    for number in range(count):
+        random = np.random.default_rng([number, 11])
+        size = int(random.integers(int(mean_bytes * 0.6), int(mean_bytes * 1.4) + 1))
+        body = random.bytes(size - len(NUMBER_PREFIX) - 8 - len(END_OF_IMAGE))
+        yield numbered(END_OF_IMAGE + body + END_OF_IMAGE, number)
+
+
+def photographs(count: int) -> Iterator[bytes]:
+    """Crops of photographs, about 103 KB each (scripts/demo_images.py)."""
+    with tempfile.TemporaryDirectory(prefix="emlio-photographs-") as folder:
+        made_there = subprocess.run(
+            [sys.executable, REPOSITORY / "scripts/demo_images.py", folder, "--count", str(count)],
+            capture_output=True,
+            text=True,
+        )
+        if made_there.returncode != 0:
+            raise BenchmarkError(f"scripts/demo_images.py: {made_there.stderr.strip()}")
+        for number, path in enumerate(sorted(Path(folder).rglob("*.jpg"))):
+            yield numbered(path.read_bytes(), number)
+
+
+def make_images(root: Path, count: int, mean_bytes: int | None) -> ImageSet:
+    """The set of that many images below `root`, made if it is not there.
+
+    Args:
+        root: the folder of all sets.
+        count: how many images.
+        mean_bytes: the size of synthetic images; None: photographs.
+    """
+    if count < 1 or (mean_bytes is not None and mean_bytes < 100):
+        raise BenchmarkError("at least 1 image, of at least 100 bytes")
+    name = "photographs" if mean_bytes is None else f"synthetic-{mean_bytes}"
+    images = photographs(count) if mean_bytes is None else synthetic(count, mean_bytes)
+    here = made(root / f"{name}-{count}", lambda folder: _write_images(folder, images))
+    catalogue = json.loads((here / "catalogue.json").read_text())
+    return ImageSet(here, count, sum(catalogue["bytes"]))
+
+
+def _write_images(folder: Path, images: Iterator[bytes]) -> None:
+    import numpy as np
+
+    for label in range(CLASSES):
+        (folder / f"folder/c{label:02d}").mkdir(parents=True)
+    sizes, sums = [], []
+    for number, image in enumerate(images):
+        (folder / "folder" / image_path(number)).write_bytes(image)
+        sizes.append(len(image))
+        sums.append(int(np.frombuffer(image, np.uint8).sum(dtype=np.uint64)) % 256)
+    (folder / "catalogue.json").write_text(json.dumps({"bytes": sizes, "sums": sums}))
+
+
+def load_into_memory(folders: Sequence[Path]) -> None:
+    """Reads every file once, so that storage is the same for all: the page cache."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                with contextlib.closing(path.open("rb", buffering=0)) as file:
+                    while file.read(1 << 22):
+                        pass

@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a peer, and how its reader is run."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from benchmarks.peers.environments import Environments
+from benchmarks.peers.images import ImageSet
+from benchmarks.peers.node import Node
+from benchmarks.processes import BenchmarkError
+from benchmarks.report import REPOSITORY
+
+BATCH_SIZE = 64
+SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
+NFS_MOUNT = REPOSITORY / "build/release/benchmarks/peers/nfs_mount"
+
+# What a reader needs to know of what is served: an address, a folder, names. JSON values.
+Service = Mapping[str, Any]
+# Called by the reader's clock: with "ready" right before it starts, with "done" after its end.
+Marks = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """An executable that a peer starts, and the Debian package that has it."""
+
+    name: str
+    package: str
+
+    def find(self) -> str | None:
+        return shutil.which(self.name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_FOLDERS}")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What is installed."""
+
+    environments: Environments
+    emlio: Path  # the executable
+    python: Path = Path(sys.executable)  # the interpreter that has EMLIO's package
+
+
+@dataclass(frozen=True)
+class Work:
+    """One run: what is read, how often, and a folder for logs and the like."""
+
+    images: ImageSet
+    passes: int
+    scratch: Path
+    tools: Tools
+    limit_s: float = 600.0
+
+
+class Peer(ABC):
+    """One way of reading images from another machine.
+
+    A peer is made for one run. `prepare` makes the data in its format, on the storage side, once
+    for a set of images; `serve` starts its servers on the storage node; `read` reads everything on
+    the compute node and returns what the reader printed (reading.py).
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    environment: ClassVar[str | None] = None
+    programs: ClassVar[tuple[Program, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()  # Debian packages beside those of programs
+    mounts: ClassVar[bool] = False
+    delivers_images: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, work: Work, settings: Mapping[str, Any] | None = None) -> None:
+        self.work = work
+        unknown = set(settings or {}) - set(self.defaults)
+        if unknown:
+            raise BenchmarkError(
+                f"{self.name} has no setting {', '.join(sorted(unknown))}; it has "
+                + (", ".join(self.defaults) or "none")
+            )
+        self.settings = {**self.defaults, **(settings or {})}
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Makes the data in this peer's format, unless they are there."""
+
+    @abstractmethod
+    def serve(self, node: Node) -> AbstractContextManager[Service]:
+        """Serves the data until the end of the `with` block; any number of reads."""
+
+    def read(self, node: Node, service: Service, marks: Marks) -> dict[str, Any]:
+        """Reads all images, every pass, in a process of its own."""
+        return self.run_reader(node, service, marks)
+
+    @classmethod
+    def missing(cls, tools: Tools) -> list[str]:
+        """What has to be installed before this peer can run; empty when nothing is."""
+        lacking = [
+            f"{program.name} (apt-get install {program.package})"
+            for program in cls.programs
+            if program.find() is None
+        ]
+        if cls.environment is not None and not tools.environments.is_installed(cls.environment):
+            lacking.append(f"environment {cls.environment} (run --install {cls.name})")
+        if cls.mounts and not os.access("/dev/fuse", os.R_OK | os.W_OK):
+            lacking.append("/dev/fuse: it cannot be opened here")
+        return lacking
+
+    @classmethod
+    def install(cls, tools: Tools) -> None:
+        """Installs what needs no rights: the environment.
+
+        Raises:
+            BenchmarkError: it cannot be installed; the message is that of pip.
+        """
+        if cls.environment is not None:
+            tools.environments.install(cls.environment)
+
+    @classmethod
+    def versions(cls, tools: Tools) -> dict[str, str]:
+        """Versions of what the environment holds."""
+        return {} if cls.environment is None else tools.environments.versions(cls.environment)
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of readers."""
+        if self.environment is None:
+            raise BenchmarkError(f"{self.name} has no environment")
+        return self.work.tools.environments.python(self.environment)
+
+    def task(self, **more: Any) -> dict[str, Any]:
+        """What the peer's side of its file is told."""
+        return {
+            **more,
+            "settings": self.settings,
+            "batch_size": BATCH_SIZE,
+            "passes": self.work.passes,
+            "count": self.work.images.count,
+            "catalogue": str(self.work.images.catalogue),
+            "scratch": str(self.work.scratch),
+        }
+
+    def python_command(self, action: str, task: Mapping[str, Any]) -> list[str]:
+        """The command that runs an action of this peer's file in its environment."""
+        module = type(self).__module__
+        return [str(self.python), "-P", "-m", module, action, json.dumps(task)]
+
+    @staticmethod
+    def python_environment(**more: str) -> dict[str, str]:
+        """The environment variables of Python programs."""
+        own = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **own, **more}
+
+    def run_in_environment(self, action: str, **more: Any) -> None:
+        """Runs an action to its end, here and unmeasured."""
+        done = subprocess.run(
+            self.python_command(action, self.task(**more)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.python_environment(),
+        )
+        if done.returncode != 0:
+            raise BenchmarkError(f"{self.name}, {action}: {done.stderr.strip()[-3000:]}")
+
+    def run_reader(
+        self, node: Node, service: Service, marks: Marks, **variables: str
+    ) -> dict[str, Any]:
+        """Runs the action `read` of this peer's file on a node; returns what it printed."""
+        task = self.task(handshake=True, service=dict(service))
+        command = self.python_command("read", task)
+        log = self.work.scratch / f"{self.name}-read.log"
+        with log.open("wb") as errors:
+            process = node.popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self.python_environment(**variables),
+                start_new_session=True,
+            )
+        with ended_in_time(process, self.work.limit_s):
+            result = _converse(process, marks)
+        if process.returncode != 0 or result is None:
+            reason = log.read_text(errors="replace").strip()[-3000:]
+            raise BenchmarkError(f"{self.name}, read ({process.returncode}): {reason}")
+        return result
+
+
+def _converse(process: "subprocess.Popen[bytes]", marks: Marks) -> dict[str, Any] | None:
+    """The harness's half of the handshake of reading.py; the reader's result, if there is one."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    result: dict[str, Any] | None = None
+    for line in process.stdout:
+        word = line.decode().strip()
+        if word in ("ready", "done"):
+            marks(word)
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        else:
+            result = json.loads(line)
+            break
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+    return result
+
+
+@contextlib.contextmanager
+def ended_in_time(process: "subprocess.Popen[bytes]", limit_s: float) -> Iterator[None]:
+    """Ends a process and its session when it runs too long, or when the block fails."""
+
+    def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(limit_s, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if process.poll() is None:
+            end()
+            process.wait()
+
+
+def run_command(
+    node: Node, command: Sequence[str], log: Path, limit_s: float, marks: Marks
+) -> bytes:
+    """Runs a program on a node, between the two marks; what it wrote to standard output.
+
+    Raises:
+        BenchmarkError: it failed, or did not end in time.
+    """
+    marks("ready")
+    with log.open("wb") as errors:
+        process = node.popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    with ended_in_time(process, limit_s):
+        output = process.stdout.read()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        marks("done")  # /proc still knows what the process has used
+        process.communicate()
+    if process.returncode != 0:
+        said = (log.read_text(errors="replace").strip() or output.decode(errors="replace"))[-2000:]
+        raise BenchmarkError(f"{Path(command[0]).name} failed ({process.returncode}): {said}")
+    return output

@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What every reader does with the images that it is given: count, touch, and check them.
+
+A reader is a process of its own, in the environment of its peer. It runs
+
+    with Recorder(task) as recorder:  # the clock runs inside
+        for batch in ...:
+            recorder.add(batch)
+
+and prints one JSON object at the end. With `"handshake": true` in the task it prints `ready` before
+its clock starts and `done` after it has stopped, and waits for a line each time: the harness reads
+counters of processor time then, of both nodes, which so hold neither imports nor the checking.
+"""
+
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+# An image begins as a JPEG file does (SOI), with a comment segment of 8 bytes: its number.
+NUMBER_PREFIX = b"\xff\xd8\xff\xfe\x00\x0a"
+NUMBER_AT = len(NUMBER_PREFIX)
+NUMBER_END = NUMBER_AT + 8
+
+Task = Mapping[str, Any]
+
+
+class WrongImagesError(Exception):
+    """The images that came are not those that were to come."""
+
+
+class Recorder:
+    """Counts images, adds up all bytes of each, and afterwards compares them with the catalogue."""
+
+    def __init__(self, task: Task) -> None:
+        import numpy as np
+
+        self._np = np
+        self._handshake = bool(task.get("handshake"))
+        self._passes = int(task["passes"])
+        catalogue = json.loads(Path(task["catalogue"]).read_text())
+        self._expected_bytes = np.array(catalogue["bytes"], np.int64)
+        self._expected_sums = np.array(catalogue["sums"], np.uint8)
+        self._numbers: list[int] = []
+        self._bytes: list[int] = []
+        self._sums: list[int] = []
+        self._batches = 0
+        self._pass_ends: list[float] = []
+        self._next_pass_end = len(self._expected_bytes)
+        self._first_batch: float | None = None
+        self._begin = self._end = 0.0
+        # Results have a stream of their own: what libraries print goes to standard error.
+        self._results = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def add(self, images: Iterable[Any]) -> None:
+        """A batch in the trainer's hands: every byte of every image is read, once.
+
+        An image is any object with the buffer interface. Its bytes are added up modulo 256, which
+        NumPy does at memory speed whatever the alignment.
+        """
+        np = self._np
+        for image in images:
+            data = np.frombuffer(image, np.uint8)
+            self._numbers.append(int.from_bytes(data[NUMBER_AT:NUMBER_END].tobytes(), "little"))
+            self._bytes.append(data.size)
+            self._sums.append(int(np.add.reduce(data, dtype=np.uint8)))
+        self._batches += 1
+        now = time.perf_counter()
+        if self._first_batch is None:
+            self._first_batch = now
+        while len(self._numbers) >= self._next_pass_end:
+            self._pass_ends.append(now)
+            self._next_pass_end += len(self._expected_bytes)
+
+    def __enter__(self) -> "Recorder":
+        self._synchronize("ready")
+        self._begin = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exception is not None:
+            return
+        self._end = self._pass_ends[-1] if self._pass_ends else time.perf_counter()
+        self._synchronize("done")
+        result = self._result()
+        self._results.write(json.dumps(result) + "\n")
+        self._results.flush()
+
+    def _synchronize(self, word: str) -> None:
+        if self._handshake:
+            self._results.write(word + "\n")
+            self._results.flush()
+            if not sys.stdin.readline():
+                raise SystemExit("the harness has ended")
+
+    def _result(self) -> dict[str, Any]:
+        self._check()
+        ends = [self._begin, *self._pass_ends]
+        assert self._first_batch is not None
+        return {
+            "images": len(self._numbers),
+            "batches": self._batches,
+            "bytes": sum(self._bytes),
+            "checksum": sum(self._sums),
+            "seconds": self._end - self._begin,
+            "first_batch_s": self._first_batch - self._begin,
+            "epoch_seconds": [b - a for a, b in itertools.pairwise(ends)],
+        }
+
+    def _check(self) -> None:
+        """Every image of every pass came once, whole and unchanged."""
+        np = self._np
+        total = len(self._expected_bytes)
+        numbers = np.array(self._numbers, np.uint64)
+        if len(numbers) != total * self._passes:
+            raise WrongImagesError(f"{len(numbers)} images came instead of {total * self._passes}")
+        if (numbers >= total).any():
+            raise WrongImagesError("an image came that is not in the data set")
+        places = numbers.astype(np.int64)
+        times = np.bincount(places, minlength=total)
+        if (times != self._passes).any():
+            number = int(np.argmax(times != self._passes))
+            raise WrongImagesError(
+                f"image {number} came {times[number]} times in {self._passes} passes"
+            )
+        changed = (self._expected_bytes[places] != self._bytes) | (
+            self._expected_sums[places] != np.array(self._sums, np.uint8)
+        )
+        if changed.any():
+            raise WrongImagesError(f"image {places[np.argmax(changed)]} came with other bytes")
+
+
+def run_action(**actions: Callable[[Task], None]) -> None:
+    """The main program of a peer's file: `python -m FILE ACTION TASK`, the task being JSON."""
+    actions[sys.argv[1]](json.loads(sys.argv[2]))

@@ -1,0 +1,394 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The harness of benchmarks/peers: what it counts and refuses, and whole runs over loopback."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from benchmarks.peers import environments, meter
+from benchmarks.peers.__main__ import describe, setting, size
+from benchmarks.peers.environments import Environments
+from benchmarks.peers.harness import PEERS, passes_for, run_once
+from benchmarks.peers.images import (
+    ImageSet,
+    image_path,
+    made,
+    make_images,
+    numbered,
+    passes_of,
+    synthetic,
+)
+from benchmarks.peers.node import LOOPBACK, Host
+from benchmarks.peers.peer import Peer, Tools, Work
+from benchmarks.peers.reading import NUMBER_AT, NUMBER_END
+from benchmarks.processes import BenchmarkError
+from benchmarks.report import REPOSITORY
+
+QUICK = ("emlio", "emlio-pull", "paper-python", "iperf3")
+# Few processes and threads: these runs are to work, not to be quick.
+SMALL: dict[str, dict[str, Any]] = {
+    "paper-python": {"threads": 2},
+    "webdataset": {"workers": 2},
+    "tfdata": {"workers": 2},
+    "dali": {"connections": 4},
+    "grain": {"threads": 4, "connections": 4},
+    "litdata": {"workers": 2},
+    "mosaic": {"workers": 2},
+    "spdl": {"threads": 4},
+    "torch-nfs": {"workers": 2, "connections": 4},
+    "torch-sshfs": {"workers": 2, "connections": 2},
+    "iperf3": {"streams": 2},
+}
+
+
+class EnvironmentsHere(Environments):
+    """As if the environment of the paper's design were that of the tests, which has all of it."""
+
+    def python(self, name: str) -> Path:
+        return Path(sys.executable) if name == "paper" else super().python(name)
+
+    def is_installed(self, name: str) -> bool:
+        return name == "paper" or super().is_installed(name)
+
+
+def record(images: ImageSet, passes: int, body: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a reader whose loop is `body`; it sees `recorder` and `image(number)`."""
+    program = f"""
+        import json, sys
+        from pathlib import Path
+        from benchmarks.peers.images import image_path
+        from benchmarks.peers.reading import Recorder
+        def image(number):
+            return (Path({str(images.folder)!r}) / image_path(number)).read_bytes()
+        task = {{"passes": {passes}, "catalogue": {str(images.catalogue)!r}}}
+        with Recorder(task) as recorder:
+            print("a library says something")
+    """
+    loop = textwrap.indent(textwrap.dedent(body), "    ")
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program) + loop],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def test_a_recorder_counts_images_bytes_batches_and_passes(images: ImageSet) -> None:
+    done = record(
+        images,
+        2,
+        """
+        for _ in range(2):
+            for begin in range(0, 150, 64):
+                recorder.add([image(i) for i in range(begin, min(begin + 64, 150))])
+        """,
+    )
+    result = json.loads(done.stdout)
+    assert result["images"] == 300
+    assert result["batches"] == 6
+    assert result["bytes"] == 2 * images.total_bytes
+    assert result["checksum"] == 2 * sum(json.loads(images.catalogue.read_text())["sums"])
+    assert len(result["epoch_seconds"]) == 2
+    assert sum(result["epoch_seconds"]) == pytest.approx(result["seconds"])
+    assert 0 < result["first_batch_s"] <= result["seconds"]
+
+
+def test_a_recorder_takes_images_in_any_order(images: ImageSet) -> None:
+    done = record(images, 1, "recorder.add([image(149 - i) for i in range(150)])")
+    assert json.loads(done.stdout)["images"] == 150
+
+
+@pytest.mark.parametrize(
+    ("what_comes", "complaint"),
+    [
+        ("[image(i) for i in range(149)]", "149 images came instead of 150"),
+        ("[image(i) for i in range(149)] + [image(7)]", "image 7 came 2 times in 1 passes"),
+        ("[image(i) for i in range(149)] + [image(149)[:-1] + b'?']", "image 149 came with other"),
+        ("[image(i) for i in range(149)] + [image(149)[:-1]]", "image 149 came with other"),
+        ("[image(i) for i in range(149)] + [bytes(14)]", "image 0 came 2 times"),
+        ("[image(i) for i in range(149)] + [bytes([255] * 14)]", "not in the data set"),
+    ],
+)
+def test_a_recorder_refuses_other_images(images: ImageSet, what_comes: str, complaint: str) -> None:
+    done = record(images, 1, f"recorder.add({what_comes})")
+    assert done.returncode != 0
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_images_can_be_made_again(tmp_path: Path) -> None:
+    first, second = (make_images(tmp_path / name, 30, 1_000) for name in ("a", "b"))
+    assert [first.image(i) for i in range(30)] == [second.image(i) for i in range(30)]
+    assert first.catalogue.read_text() == second.catalogue.read_text()
+
+
+def test_synthetic_images_have_the_size_asked_for_on_average() -> None:
+    sizes = [len(image) for image in synthetic(200, 10_000)]
+    assert min(sizes) >= 6_000
+    assert max(sizes) <= 14_000
+    assert 9_000 < sum(sizes) / 200 < 11_000
+
+
+def test_a_numbered_photograph_can_still_be_decoded() -> None:
+    encoded = io.BytesIO()
+    picture = Image.new("RGB", (32, 16), (200, 30, 60))
+    picture.save(encoded, "JPEG")
+    jpeg = numbered(encoded.getvalue(), 123_456)
+    assert int.from_bytes(jpeg[NUMBER_AT:NUMBER_END], "little") == 123_456
+    decoded = Image.open(io.BytesIO(jpeg)).convert("RGB")
+    assert decoded.tobytes() == Image.open(encoded).convert("RGB").tobytes()
+
+
+def test_shards_hold_every_image_once(tmp_path: Path) -> None:
+    for count in (1, 15, 16, 17, 1000):
+        shards = ImageSet(tmp_path, count, 0).shards()
+        assert [number for shard in shards for number in shard] == list(range(count))
+        assert all(shard for shard in shards)
+
+
+def test_a_folder_that_could_not_be_made_is_not_there(tmp_path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "half").write_text("")
+        raise BenchmarkError("no more")
+
+    with pytest.raises(BenchmarkError):
+        made(tmp_path / "data", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_passes_are_the_same_files_under_other_names(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a").write_text("x")
+    folders = passes_of(folder, 3)
+    assert len(set(folders)) == 3
+    assert {(path / "a").stat().st_ino for path in folders} == {(folder / "a").stat().st_ino}
+
+
+def test_small_data_sets_are_read_more_often(tmp_path: Path) -> None:
+    images = ImageSet(tmp_path, 10, 1_000)
+    assert passes_for(images, 1, 0) == 1
+    assert passes_for(images, 1, 2_001) == 3
+    assert passes_for(images, 5, 2_001) == 5
+
+
+@contextmanager
+def all_kinds_of_groups() -> Iterator[list[meter.Group]]:
+    with meter.process_group("test") as best:
+        yield [best, meter.ProcessTree()]
+
+
+BURN = """
+import subprocess, sys, time
+child = "import time; held = bytearray(b'x' * 40_000_000)\\nwhile time.process_time() < 0.3: pass"
+subprocess.run([sys.executable, "-c", child], check=True)
+held = bytearray(b"x" * 60_000_000)
+while time.process_time() < 0.3: pass
+print("burnt", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_groups_count_processes_and_their_children() -> None:
+    with all_kinds_of_groups() as groups:
+        for group in groups:
+            process = meter.MeteredNode(LOOPBACK, group).popen(
+                [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"burnt\n"
+            cpu_s, memory_bytes = group.cpu_s(), group.memory_bytes()
+            process.communicate()
+            assert cpu_s > 0.55  # 0.6 s less the grain of /proc
+            assert memory_bytes > 60_000_000
+            assert group.cpu_s() >= cpu_s  # those that have ended are still counted
+
+
+def test_programs_that_tell_nothing_are_counted_without_control_groups(
+    images: ImageSet, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meter, "CPU_GROUPS", Path("/nowhere"))
+    row = run(tools, "emlio-pull", images, passes=200)
+    assert row["counted_by"].startswith("/proc")
+    assert row["compute"]["cpu_s"] > 0
+    assert row["storage"]["cpu_s"] > 0
+
+
+def test_peaks_are_kept() -> None:
+    class Group(meter.ProcessTree):
+        def __init__(self) -> None:
+            super().__init__()
+            self.samples = iter([5, 9, 2])
+
+        def memory_bytes(self) -> int:
+            return next(self.samples, 1)
+
+    group = Group()
+    with meter.PeakSampler([group]) as sampler:
+        while next(group.samples, None) is not None:
+            pass
+    assert sampler.peaks[0] in (5, 9)  # whichever of them the sampler has seen
+
+
+def test_a_node_without_a_network_of_its_own_has_no_bytes_on_the_wire() -> None:
+    with meter.WireCounters(LOOPBACK) as counters:
+        assert counters.read() == (None, None)
+
+
+def test_a_node_with_a_network_of_its_own_counts_its_bytes() -> None:
+    def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(["unshare", "--user", "--net", *command], **options)
+
+    if subprocess.run(["unshare", "--user", "--net", "true"], capture_output=True).returncode != 0:
+        pytest.skip("no network namespaces here")
+    with meter.WireCounters(Host("10.0.0.1", start)) as counters:
+        assert counters.read() == (0, 0)
+
+
+def test_environments_are_those_of_peers() -> None:
+    files = {path.stem for path in environments.REQUIREMENTS.glob("*.txt")}
+    assert files == {peer.environment for peer in PEERS.values() if peer.environment}
+    for name in files:
+        assert Environments(Path("/nowhere")).versions(name)
+
+
+def test_an_environment_that_cannot_be_installed_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+    (tmp_path / "bad.txt").write_text("./no-such-folder\n")
+    here = Environments(tmp_path / "cache")
+    with pytest.raises(BenchmarkError, match="no-such-folder"):
+        here.install("bad")
+    assert not here.is_installed("bad")
+
+
+def test_an_environment_is_out_of_date_when_its_base_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def run_nothing(command: list[str]) -> None:
+        commands.append(command)
+        if "venv" in command:
+            Path(command[-1], "lib/python3/site-packages").mkdir(parents=True)
+
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr(environments, "_run", run_nothing)
+    (tmp_path / "below.txt").write_text("# nothing\n")
+    (tmp_path / "above.txt").write_text("# base: below\n")
+    here = Environments(tmp_path / "cache")
+    here.install("above")
+    assert here.is_installed("below")
+    assert here.is_installed("above")
+    assert len(commands) == 4
+    here.install("above")
+    assert len(commands) == 4
+    (tmp_path / "below.txt").write_text("# something else\n")
+    assert not here.is_installed("above")
+
+
+def test_unknown_settings_are_refused(images: ImageSet, tools: Tools) -> None:
+    with pytest.raises(BenchmarkError, match="emlio has no setting threads; it has shuffle"):
+        run(tools, "emlio", images, settings={"threads": 1})
+
+
+def test_sizes_and_settings_of_the_command_line() -> None:
+    assert size("2MB") == 2_000_000
+    assert setting("webdataset.workers=4") == ("webdataset", "workers", 4)
+    assert setting("tfdata.compression=AUTO") == ("tfdata", "compression", "AUTO")
+    for bad in ("nobody.workers=4", "webdataset.workers"):
+        with pytest.raises(Exception, match=r"PEER\.NAME=VALUE"):
+            setting(bad)
+
+
+def run(
+    tools: Tools,
+    name: str,
+    images: ImageSet,
+    passes: int = 1,
+    settings: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    return run_once(
+        *(name, images, passes),
+        storage=LOOPBACK,
+        compute=LOOPBACK,
+        tools=tools,
+        settings=settings,
+        limit_s=120,
+    )
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_reads_every_image_once_a_pass(
+    name: str, images: ImageSet, tools: Tools
+) -> None:
+    tools = Tools(EnvironmentsHere(environments.default_cache()), tools.emlio)
+    if name not in QUICK and not os.environ.get("EMLIO_TEST_PEERS"):
+        pytest.skip("takes long: set EMLIO_TEST_PEERS=1")
+    lacking = PEERS[name].missing(tools)
+    if lacking:
+        pytest.skip("missing: " + "; ".join(lacking))
+    row = run(tools, name, images, passes=2, settings=SMALL.get(name))
+    json.dumps(row)
+    assert row["bytes"] >= 2 * images.total_bytes
+    assert row["seconds"] > 0
+    if PEERS[name].delivers_images:
+        assert row["images"] == 300
+        assert len(row["epoch_seconds"]) == 2
+        assert row["first_batch_s"] > 0
+    for node in ("storage", "compute"):
+        assert row[node]["cpu_s"] > 0
+        assert row[node]["peak_memory_bytes"] > 1_000_000
+        assert row[node]["wire_sent_bytes"] is None
+    assert "MB/s" in describe(row)
+
+
+def test_a_reader_that_fails_is_an_error_with_its_message(
+    tmp_path: Path, images: ImageSet, tools: Tools
+) -> None:
+    others = make_images(tmp_path, 150, 9_000)
+    shutil.copytree(images.tfrecord(), others.root / "tfrecord")
+    with pytest.raises(BenchmarkError, match="came with other bytes"):
+        run(tools, "emlio", others)
+
+
+def test_a_run_that_takes_too_long_is_ended(images: ImageSet, tools: Tools) -> None:
+    class Stuck(Peer):
+        name = "stuck"
+        title = "a reader that never ends"
+
+        def prepare(self) -> None:
+            pass
+
+        def serve(self, node: Any) -> Any:
+            raise NotImplementedError
+
+        @property
+        def python(self) -> Path:
+            return Path(sys.executable)
+
+        def python_command(self, action: str, task: Any) -> list[str]:
+            return [sys.executable, "-c", "import time; time.sleep(600)"]
+
+    with pytest.raises(BenchmarkError, match="stuck, read"):
+        Stuck(Work(images, 1, images.root, tools, limit_s=0.5)).run_reader(
+            LOOPBACK, {}, lambda word: None
+        )
+
+
+def test_the_first_image_of_a_class_lies_in_its_folder() -> None:
+    assert image_path(27) == "c07/000027.jpg"
