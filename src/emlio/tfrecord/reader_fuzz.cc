@@ -52,6 +52,33 @@ void Expect(bool condition) {
   if (!condition) std::abort();
 }
 
+// What can be read of it lies inside it and ends where it says.
+void ExpectReadable(const std::string& bytes, IndexOptions options) {
+  options.keep_readable = true;
+  const auto index = ShardIndex::Build(FuzzFile(bytes), options);
+  if (!index.ok()) return;
+  uint64_t end = 0;
+  for (uint64_t record = 0; record < index->records(); ++record) {
+    const auto entry = index->Locate(record);
+    Expect(entry.has_value() && entry->offset == end);
+    end += entry->payload_bytes + kFramingBytes;
+  }
+  Expect(end + index->unreadable_bytes() == bytes.size());
+}
+
+// A damaged length changes nothing where an index knows the records.
+void ExpectBridged(std::string bytes, const ShardIndex& index, IndexOptions options,
+                   uint64_t record) {
+  bytes[index.Locate(record)->offset + record % kHeaderBytes] ^= 0x20;
+  const KnownOffsets* const known = &index;
+  options.keep_readable = true;
+  options.known = {&known, 1};
+  Damage damage;
+  const auto bridged = ShardIndex::Build(FuzzFile(bytes), options, &damage);
+  Expect(bridged.ok() && damage.bad_records == 1 && damage.unreadable.ok());
+  Expect(bridged->records() == index.records() && bridged->fingerprint() == index.fingerprint());
+}
+
 }  // namespace
 }  // namespace emlio::tfrecord
 
@@ -64,6 +91,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   IndexOptions options;
   options.max_record_bytes = 4096;
   const auto index = ShardIndex::Build(file, options);
+  ExpectReadable(bytes, options);
+  if (index.ok() && index->records() > 0) {
+    ExpectBridged(bytes, *index, options, data[0] % index->records());
+  }
 
   auto reader = ShardReader::Open(&file, options.max_record_bytes);
   Expect(reader.ok());
