@@ -39,6 +39,8 @@ from benchmarks.report import (
 )
 
 PREFIX = "emlio-local-"
+# Options are chosen by the best of so many passes with each, taking turns.
+CHOOSING_ROUNDS = 3
 SHARDS = 4
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # Where a run is to read from storage, at least so much of the data has to come from there.
@@ -167,13 +169,10 @@ class Sample:
 class Readers:
     """The readers of one data set, each in its framework's process."""
 
-    def __init__(
-        self, servers: Mapping[str, JsonServer], folder: Path, data_set: DataSet, passes: int
-    ) -> None:
+    def __init__(self, servers: Mapping[str, JsonServer], folder: Path, data_set: DataSet) -> None:
         self._servers = servers
         self._folder = folder
         self._data_set = data_set
-        self._passes = passes
         self._found: dict[str, Any] = {}  # by the first timed pass, the same for all that parse
         self._bytes = sum(shard.stat().st_size for shard in folder.glob("*.tfrecord"))
 
@@ -196,14 +195,14 @@ class Readers:
     def checksums(self, name: str, reader: str) -> dict[str, Any]:
         return self._servers[reader].ask({"read": name, "check": True})
 
-    def warm(self, name: str, reader: str) -> Sample:
+    def warm(self, name: str, reader: str, passes: int) -> Sample:
         server = self._servers[reader]
         cpu_begin = tree_cpu_seconds(server.pid)
-        found = server.ask({"read": name, "passes": self._passes, "check": False})
+        found = server.ask({"read": name, "passes": passes, "check": False})
         cpu_s = tree_cpu_seconds(server.pid) - cpu_begin
         seconds = found.pop("seconds")
         self._compare(name, found)
-        records = self._passes * self._data_set.records
+        records = passes * self._data_set.records
         return Sample(records / seconds, cpu_s / records * 1e6)
 
     def cold(self, name: str, reader: str, options: Mapping[str, Any]) -> Sample:
@@ -230,7 +229,7 @@ class Readers:
         return Sample(records / seconds, cpu_s / records * 1e6)
 
     def _compare(self, name: str, found: Mapping[str, Any]) -> None:
-        kind = "raw" if name.endswith("_raw") else "parsed"
+        kind = "raw" if "_raw" in name else "parsed"
         if found["records"] != self._data_set.records or found != self._found.setdefault(
             kind, found
         ):
@@ -244,23 +243,27 @@ def choose(
     readers: Readers, name: str, contender: Contender, records: int
 ) -> tuple[Mapping[str, Any], dict[str, float], str]:
     """The quickest options, the records per second with each, and the checksum of all records."""
-    rates: dict[str, float] = {}
-    best: Mapping[str, Any] = contender.choices[0]
-    digest = ""
-    for options in contender.choices:
-        readers.open(name, contender.reader, options)
-        checked = readers.checksums(name, contender.reader)
+    keys = [f"{name} with {options}" for options in contender.choices]
+    digests = set()
+    for key, options in zip(keys, contender.choices, strict=True):
+        readers.open(key, contender.reader, options)
+        checked = readers.checksums(key, contender.reader)
         if checked["records"] != records or checked["distinct"] != records:
-            raise BenchmarkError(f"{name} with {options} read {checked}, not {records} records")
-        if digest not in ("", checked["digest"]):
-            raise BenchmarkError(f"{name} with {options} read other records than without")
-        digest = checked["digest"]
-        rate = readers.warm(name, contender.reader).records_per_s
-        readers.close(name, contender.reader)
-        if rate > max(rates.values(), default=0):
-            best = options
-        rates[", ".join(f"{key}={value}" for key, value in options.items())] = round(rate)
-    return best, rates, digest
+            raise BenchmarkError(f"{key} read {checked}, not {records} records")
+        digests.add(checked["digest"])
+    if len(digests) > 1:
+        raise BenchmarkError(f"{name} read other records with some options than with others")
+    rates = [0.0] * len(keys)
+    for _ in range(CHOOSING_ROUNDS if len(keys) > 1 else 1):
+        for i, key in enumerate(keys):
+            rates[i] = max(rates[i], readers.warm(key, contender.reader, passes=1).records_per_s)
+    for key in keys:
+        readers.close(key, contender.reader)
+    by_options = {
+        ", ".join(f"{key}={value}" for key, value in options.items()): round(rate)
+        for options, rate in zip(contender.choices, rates, strict=True)
+    }
+    return contender.choices[rates.index(max(rates))], by_options, digests.pop()
 
 
 def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
@@ -317,7 +320,7 @@ def measure_data_set(
     servers: Mapping[str, JsonServer], folder: Path, data_set: DataSet, sizes: Sizes
 ) -> list[Result]:
     who = contenders(os.cpu_count() or 1)
-    readers = Readers(servers, folder, data_set, sizes.passes)
+    readers = Readers(servers, folder, data_set)
     chosen: dict[str, Mapping[str, Any]] = {}
     settings: dict[str, Mapping[str, Any]] = {}
     digests: dict[str, str] = {}
@@ -331,11 +334,11 @@ def measure_data_set(
 
     for name, contender in who.items():
         readers.open(name, contender.reader, chosen[name])
-        readers.warm(name, contender.reader)
+        readers.warm(name, contender.reader, passes=1)
     warm: dict[str, list[Sample]] = {name: [] for name in who}
     for i in range(sizes.repeats):
         for name in who if i % 2 == 0 else reversed(list(who)):
-            warm[name].append(readers.warm(name, who[name].reader))
+            warm[name].append(readers.warm(name, who[name].reader, sizes.passes))
         tell_round(f"warm round {i + 1} of {sizes.repeats}", warm)
     for name, contender in who.items():
         readers.close(name, contender.reader)
