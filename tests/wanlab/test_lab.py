@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,6 +248,8 @@ def test_any_congestion_control_of_the_kernel_may_be_chosen(
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     if algorithm not in known:
         pytest.skip(f"this kernel has no {algorithm}")
+    if shutil.which("ip") is None:
+        pytest.skip("iproute2 is not installed")
     client = (
         "import socket,sys; c=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
         "print(c.getsockopt(6, socket.TCP_CONGESTION, 16).split(b'\\0')[0].decode())"

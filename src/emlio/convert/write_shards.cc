@@ -211,8 +211,9 @@ bool Conversion::Keep(uint64_t shard) {
   const auto holds = [&](const std::string& folder) {
     const auto file = OpenForReading(PathIn(folder, Name(shard)));
     if (!file.ok()) return false;
-    const auto index = tfrecord::ShardIndex::Build(
-        **file, {.max_record_bytes = tfrecord::kHighestMaxRecordBytes, .progress = {}});
+    tfrecord::IndexOptions options;
+    options.max_record_bytes = tfrecord::kHighestMaxRecordBytes;
+    const auto index = tfrecord::ShardIndex::Build(**file, options);
     if (!index.ok() || index->records() != finished.records ||
         index->payload_bytes() != finished.payload_bytes ||
         index->fingerprint() != finished.fingerprint) {
