@@ -47,10 +47,10 @@ class Dali(Peer):
     def missing(cls, tools: Tools) -> list[str]:
         return super().missing(tools) + mounts.missing_nfs_mount()
 
-    def prepare(self) -> None:
+    def prepare(self) -> Path:
         if BATCH_SIZE % self.settings["readers"] != 0:
             raise BenchmarkError(f"dali.readers must divide the batch of {BATCH_SIZE} images")
-        self._shards()
+        return self._shards()
 
     def _shards(self) -> Path:
         images = self.work.images

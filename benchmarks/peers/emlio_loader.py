@@ -13,6 +13,7 @@ connected, and its processor time is that of the whole process.
 
 import contextlib
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,6 +39,11 @@ class Emlio(Peer):
             return []
         return [f"{tools.emlio} (scripts/setup makes it; or give --emlio)"]
 
+    @classmethod
+    def versions(cls, tools: Tools) -> dict[str, str]:
+        said = subprocess.run([tools.emlio, "--version"], capture_output=True, text=True)
+        return {"emlio": said.stdout.strip()}
+
     @property
     def python(self) -> Path:
         return self.work.tools.python
@@ -46,12 +52,14 @@ class Emlio(Peer):
     def _index(self) -> Path:
         return self.work.images.root / "index"
 
-    def prepare(self) -> None:
+    def prepare(self) -> Path:
+        shards = self.work.images.tfrecord()
         command = command_line(
-            *(self.work.tools.emlio, "index", f"{self.work.images.tfrecord()}/*.tfrecord"),
+            *(self.work.tools.emlio, "index", f"{shards}/*.tfrecord"),
             *("--index-dir", self._index, "--json", "-"),
         )
         run_json(command)
+        return shards
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

@@ -37,7 +37,7 @@ class Grain(Peer):
     def missing(cls, tools: Tools) -> list[str]:
         return super().missing(tools) + mounts.missing_nfs_mount()
 
-    def prepare(self) -> None:
+    def prepare(self) -> Path:
         images = self.work.images
 
         def make(folder: Path) -> None:
@@ -46,7 +46,7 @@ class Grain(Peer):
                 "prepare", images=str(images.folder), folder=str(folder), shards=shards
             )
 
-        images.made("arrayrecord", make)
+        return images.made("arrayrecord", make)
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

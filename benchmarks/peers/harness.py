@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.peers.dali_nfs import Dali
 from benchmarks.peers.emlio_loader import EmlioLoader, EmlioPull
 from benchmarks.peers.grain_nfs import Grain
-from benchmarks.peers.images import ImageSet
+from benchmarks.peers.images import ImageSet, load_into_memory
 from benchmarks.peers.iperf import Iperf3
 from benchmarks.peers.lit_data import LitData
 from benchmarks.peers.meter import (
@@ -90,7 +90,9 @@ def run_once(
         Path(scratch).chmod(0o755)  # servers that give up their rights read it
         work = Work(images, passes, Path(scratch), tools, limit_s)
         made = PEERS[peer](work, settings)
-        made.prepare()
+        folder = made.prepare()
+        if folder is not None:
+            load_into_memory(folder)
         return _measured(made, storage, compute)
 
 

@@ -7,7 +7,6 @@ images, `catalogue.json` their sizes and sums; every other format is made of the
 first needs it, beside it.
 """
 
-import contextlib
 import ctypes
 import functools
 import io
@@ -20,7 +19,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -209,11 +208,10 @@ def _write_images(folder: Path, images: Iterator[bytes]) -> None:
     (folder / "catalogue.json").write_text(json.dumps({"bytes": sizes, "sums": sums}))
 
 
-def load_into_memory(folders: Sequence[Path]) -> None:
+def load_into_memory(folder: Path) -> None:
     """Reads every file once, so that storage is the same for all: the page cache."""
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                with contextlib.closing(path.open("rb", buffering=0)) as file:
-                    while file.read(1 << 22):
-                        pass
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb", buffering=0) as file:
+                while file.read(1 << 22):
+                    pass

@@ -28,7 +28,7 @@ class Iperf3(Peer):
     defaults: ClassVar[Mapping[str, Any]] = {"streams": 8}
 
     def prepare(self) -> None:
-        pass  # it makes up its bytes
+        return None  # it makes up its bytes
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

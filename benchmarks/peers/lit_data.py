@@ -14,8 +14,6 @@ them: the option is added to the ones that it passes to that client.
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,8 +37,8 @@ class LitData(Peer):
     programs = (servers.NGINX,)
     defaults: ClassVar[Mapping[str, Any]] = {"workers": 4, "max_pre_download": 4}
 
-    def prepare(self) -> None:
-        self._bucket()
+    def prepare(self) -> Path:
+        return self._bucket()
 
     def _bucket(self) -> Path:
         images = self.work.images
@@ -65,7 +63,9 @@ class LitData(Peer):
             yield {"endpoint": url, "remote": f"s3://{self._bucket().name}"}
 
     def read(self, node: Node, service: Service, marks: Marks) -> dict[str, Any]:
-        return self.run_reader(node, service, marks, **s3_variables(service["endpoint"]))
+        with local_cache(self.work.scratch) as cache:
+            told = {**service, "cache": cache}
+            return self.run_reader(node, told, marks, **s3_variables(service["endpoint"]))
 
 
 def repeat(source: Path, folder: Path, passes: int) -> None:
@@ -104,31 +104,27 @@ def read(task: Task) -> None:
     torch.set_num_threads(1)
     options = dict(downloader._OBSTORE_CLIENT_OPTIONS or {})
     downloader._OBSTORE_CLIENT_OPTIONS = {**options, "allow_http": True}
-    cache = tempfile.mkdtemp(prefix="emlio-litdata-", dir=local_cache(task))
-    try:
-        dataset = litdata.StreamingDataset(
-            task["service"]["remote"],
-            cache_dir=cache,
-            shuffle=False,
-            drop_last=False,
-            max_pre_download=task["settings"]["max_pre_download"],
-            storage_options={
-                "endpoint_url": task["service"]["endpoint"],
-                "aws_access_key_id": KEY,
-                "aws_secret_access_key": KEY,
-                "region_name": REGION,
-            },
-        )
-        with Recorder(task) as recorder:
-            for batch in litdata.StreamingDataLoader(
-                dataset,
-                batch_size=task["batch_size"],
-                collate_fn=lambda samples: pack([sample["jpg"] for sample in samples]),
-                **worker_options(task["settings"]["workers"]),
-            ):
-                recorder.add(unpack(batch))
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
+    dataset = litdata.StreamingDataset(
+        task["service"]["remote"],
+        cache_dir=task["service"]["cache"],
+        shuffle=False,
+        drop_last=False,
+        max_pre_download=task["settings"]["max_pre_download"],
+        storage_options={
+            "endpoint_url": task["service"]["endpoint"],
+            "aws_access_key_id": KEY,
+            "aws_secret_access_key": KEY,
+            "region_name": REGION,
+        },
+    )
+    with Recorder(task) as recorder:
+        for batch in litdata.StreamingDataLoader(
+            dataset,
+            batch_size=task["batch_size"],
+            collate_fn=lambda samples: pack([sample["jpg"] for sample in samples]),
+            **worker_options(task["settings"]["workers"]),
+        ):
+            recorder.add(unpack(batch))
 
 
 if __name__ == "__main__":

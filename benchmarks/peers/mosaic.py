@@ -14,9 +14,7 @@ HTTP then share one connection and mix up each other's bytes: it is dropped befo
 """
 
 import contextlib
-import shutil
 import sys
-import tempfile
 import types
 from collections.abc import Iterator, Mapping
 from importlib.machinery import ModuleSpec
@@ -41,7 +39,7 @@ class Mosaic(Peer):
     programs = (servers.NGINX,)
     defaults: ClassVar[Mapping[str, Any]] = {"workers": 8, "predownload": 1024}
 
-    def prepare(self) -> None:
+    def prepare(self) -> Path:
         images = self.work.images
 
         def make(folder: Path) -> None:
@@ -53,7 +51,7 @@ class Mosaic(Peer):
                 shard_bytes=shard_bytes,
             )
 
-        images.made("mds", make)
+        return images.made("mds", make)
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:
@@ -61,7 +59,9 @@ class Mosaic(Peer):
             yield {"endpoint": url, "remote": "s3://mds/shards"}
 
     def read(self, node: Node, service: Service, marks: Marks) -> dict[str, Any]:
-        return self.run_reader(node, service, marks, **s3_variables(service["endpoint"]))
+        with local_cache(self.work.scratch) as cache:
+            told = {**service, "cache": cache}
+            return self.run_reader(node, told, marks, **s3_variables(service["endpoint"]))
 
 
 def without_torchvision() -> None:
@@ -106,30 +106,26 @@ def read(task: Task) -> None:
 
     torch.set_num_threads(1)
     clean_stale_shared_memory()
-    cache = Path(tempfile.mkdtemp(prefix="emlio-mosaic-", dir=local_cache(task)))
-    try:
-        dataset = StreamingDataset(
-            streams=[
-                Stream(remote=task["service"]["remote"], local=str(cache / str(i)))
-                for i in range(task["passes"])
-            ],
+    dataset = StreamingDataset(
+        streams=[
+            Stream(remote=task["service"]["remote"], local=f"{task['service']['cache']}/{i}")
+            for i in range(task["passes"])
+        ],
+        batch_size=task["batch_size"],
+        shuffle=False,
+        predownload=task["settings"]["predownload"],
+        num_canonical_nodes=1,
+    )
+    for stream in dataset.streams:
+        stream._downloader.clean_up()
+    with Recorder(task) as recorder:
+        for batch in DataLoader(
+            dataset,
             batch_size=task["batch_size"],
-            shuffle=False,
-            predownload=task["settings"]["predownload"],
-            num_canonical_nodes=1,
-        )
-        for stream in dataset.streams:
-            stream._downloader.clean_up()
-        with Recorder(task) as recorder:
-            for batch in DataLoader(
-                dataset,
-                batch_size=task["batch_size"],
-                collate_fn=lambda samples: pack([sample["jpg"] for sample in samples]),
-                **worker_options(task["settings"]["workers"]),
-            ):
-                recorder.add(unpack(batch))
-    finally:
-        shutil.rmtree(cache, ignore_errors=True)
+            collate_fn=lambda samples: pack([sample["jpg"] for sample in samples]),
+            **worker_options(task["settings"]["workers"]),
+        ):
+            recorder.add(unpack(batch))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ its clock starts, and knows the endpoints then.
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import servers
@@ -29,8 +30,8 @@ class PaperPython(Peer):
     environment = "paper"
     defaults: ClassVar[Mapping[str, Any]] = {"threads": 8, "high_water_mark": 16}
 
-    def prepare(self) -> None:
-        self.work.images.tfrecord()
+    def prepare(self) -> Path:
+        return self.work.images.tfrecord()
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

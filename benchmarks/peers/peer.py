@@ -92,8 +92,8 @@ class Peer(ABC):
         self.settings = {**self.defaults, **(settings or {})}
 
     @abstractmethod
-    def prepare(self) -> None:
-        """Makes the data in this peer's format, unless they are there."""
+    def prepare(self) -> Path | None:
+        """Makes the data in this peer's format, unless they are there; gives their folder."""
 
     @abstractmethod
     def serve(self, node: Node) -> AbstractContextManager[Service]:
@@ -129,8 +129,10 @@ class Peer(ABC):
 
     @classmethod
     def versions(cls, tools: Tools) -> dict[str, str]:
-        """Versions of what the environment holds."""
-        return {} if cls.environment is None else tools.environments.versions(cls.environment)
+        """Versions of the environment's packages, and of the Debian packages of programs."""
+        found = {} if cls.environment is None else tools.environments.versions(cls.environment)
+        packages = [name for program in cls.programs for name in program.package.split()]
+        return {**found, **debian_versions(packages)}
 
     @property
     def python(self) -> Path:
@@ -196,6 +198,19 @@ class Peer(ABC):
             reason = log.read_text(errors="replace").strip()[-3000:]
             raise BenchmarkError(f"{self.name}, read ({process.returncode}): {reason}")
         return result
+
+
+def debian_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of those that are installed; nothing on other systems."""
+    if not packages or shutil.which("dpkg-query") is None:
+        return {}
+    listed = subprocess.run(
+        ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *packages],
+        capture_output=True,
+        text=True,
+    )
+    pairs = [line.split(" ") for line in listed.stdout.splitlines()]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[1]}
 
 
 def _converse(process: "subprocess.Popen[bytes]", marks: Marks) -> dict[str, Any] | None:

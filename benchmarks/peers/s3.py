@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients of S3 are told, so that they read from nginx."""
 
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-
-from benchmarks.peers.reading import Task
 
 SHARED_MEMORY = Path("/dev/shm")
 REGION = "us-east-1"
@@ -23,6 +25,12 @@ def s3_variables(endpoint: str) -> dict[str, str]:
     }
 
 
-def local_cache(task: Task) -> Path:
-    """Where a loader that downloads shards puts them: in memory, where there is such a folder."""
-    return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(task["scratch"])
+@contextlib.contextmanager
+def local_cache(scratch: Path) -> Iterator[str]:
+    """Where a loader that downloads shards puts them for one run: in memory, where that goes."""
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else scratch
+    folder = tempfile.mkdtemp(prefix="emlio-peers-", dir=parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

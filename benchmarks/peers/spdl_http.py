@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -30,8 +31,8 @@ class Spdl(Peer):
     programs = (servers.NGINX,)
     defaults: ClassVar[Mapping[str, Any]] = {"threads": 64}
 
-    def prepare(self) -> None:
-        pass  # the images' own folder is served
+    def prepare(self) -> Path:
+        return self.work.images.folder
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

@@ -15,6 +15,7 @@ noticed on a tick of about a second: one pass in each would be up to twice as sl
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import servers
@@ -38,8 +39,8 @@ class TfDataService(Peer):
         "compression": None,
     }
 
-    def prepare(self) -> None:
-        self.work.images.tfrecord()
+    def prepare(self) -> Path:
+        return self.work.images.tfrecord()
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

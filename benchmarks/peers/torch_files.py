@@ -44,8 +44,8 @@ class TorchNfs(TorchFiles):
         "read_ahead_kb": 8192,
     }
 
-    def prepare(self) -> None:
-        pass  # the images' own folder is exported
+    def prepare(self) -> Path:
+        return self.work.images.folder
 
     @classmethod
     def missing(cls, tools: Tools) -> list[str]:
@@ -75,8 +75,8 @@ class TorchSshfs(TorchFiles):
     programs = (servers.SSHD, servers.SSH_KEYGEN, mounts.SSHFS, mounts.FUSERMOUNT)
     defaults: ClassVar[Mapping[str, Any]] = {"workers": 16, "connections": 16}
 
-    def prepare(self) -> None:
-        self._passes()
+    def prepare(self) -> Path:
+        return self._passes()[0]
 
     def _passes(self) -> list[Path]:
         return passes_of(self.work.images.folder, self.work.passes)

@@ -10,6 +10,7 @@ Its shard cache was not used: it would only serve later passes.
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import servers
@@ -26,8 +27,8 @@ class WebDataset(Peer):
     programs = (servers.NGINX, Program("curl", "curl"))
     defaults: ClassVar[Mapping[str, Any]] = {"workers": 8}
 
-    def prepare(self) -> None:
-        self.work.images.tar()
+    def prepare(self) -> Path:
+        return self.work.images.tar()
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

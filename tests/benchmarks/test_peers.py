@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.peers import environments, meter
-from benchmarks.peers.__main__ import describe, setting, size
+from benchmarks.peers.__main__ import describe, install, setting, size
 from benchmarks.peers.environments import Environments
 from benchmarks.peers.harness import PEERS, passes_for, run_once
 from benchmarks.peers.images import (
@@ -276,6 +276,26 @@ def test_an_environment_that_cannot_be_installed_says_why(
     assert not here.is_installed("bad")
 
 
+def test_installing_goes_on_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def install_one(self: Environments, name: str) -> None:
+        asked.append(name)
+        if name == "webdataset":
+            raise BenchmarkError("pip: no such version")
+
+    monkeypatch.setattr(Environments, "install", install_one)
+    monkeypatch.setattr(Environments, "is_installed", lambda self, name: name in asked)
+    tools = Tools(Environments(tmp_path), Path("/nowhere/emlio"))
+    assert install(["webdataset", "paper-python"], tools) == 1
+    assert asked == ["webdataset", "paper"]
+    said = capsys.readouterr().err
+    assert "webdataset: pip: no such version" in said
+    assert "paper-python: ready" in said
+
+
 def test_an_environment_is_out_of_date_when_its_base_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +392,7 @@ def test_a_run_that_takes_too_long_is_ended(images: ImageSet, tools: Tools) -> N
         title = "a reader that never ends"
 
         def prepare(self) -> None:
-            pass
+            return None
 
         def serve(self, node: Any) -> Any:
             raise NotImplementedError
