@@ -150,7 +150,7 @@ std::string ReadLine(const std::string& path) {
 std::vector<std::string> SortedNames(const std::string& path) {
   auto names = NamesInDirectory(path);
   if (!names.ok()) return {};
-  std::stable_sort(names->begin(), names->end(), [](const std::string& a, const std::string& b) {
+  std::sort(names->begin(), names->end(), [](const std::string& a, const std::string& b) {
     return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
   });
   return *std::move(names);

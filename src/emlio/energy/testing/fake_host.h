@@ -4,7 +4,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -19,13 +21,12 @@
 
 namespace emlio::energy::testing {
 
-// A root with a /sys and a /proc of its own, of a host as a test wants it. Everybody may read it.
+// A root with a /sys and a /proc of its own, of a host as a test wants it.
 class FakeHost {
  public:
   FakeHost() {
     std::string pattern = std::filesystem::temp_directory_path() / "emlio-energy-XXXXXX";
     root_ = std::string(mkdtemp(pattern.data())) + "/";
-    chmod(root_.c_str(), 0755);
     host.root = root_;
     // No driver of the machine that runs the test.
     host.nvml_library = root_ + "no-nvml.so";
@@ -99,24 +100,26 @@ class FakeHost {
   std::vector<FakeZone> zones_;
 };
 
-// While it exists, files that are not readable are so for root too.
+// While it exists, this thread has no right to read files that nobody may read, also when it is
+// root's.
 class OrdinaryUser {
  public:
-  OrdinaryUser() : was_root_(geteuid() == 0) {
-    if (was_root_) {
-      EXPECT_EQ(seteuid(65534), 0);
-    }
+  OrdinaryUser() {
+    Call(SYS_capget, before_);
+    __user_cap_data_struct without[2] = {before_[0], before_[1]};
+    without[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH);
+    Call(SYS_capset, without);
   }
-  ~OrdinaryUser() {
-    if (was_root_) {
-      EXPECT_EQ(seteuid(0), 0);
-    }
-  }
+  ~OrdinaryUser() { Call(SYS_capset, before_); }
   OrdinaryUser(const OrdinaryUser&) = delete;
   OrdinaryUser& operator=(const OrdinaryUser&) = delete;
 
  private:
-  const bool was_root_;
+  static void Call(long number, __user_cap_data_struct* data) {
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    EXPECT_EQ(syscall(number, &header, data), 0);
+  }
+  __user_cap_data_struct before_[2];
 };
 
 }  // namespace emlio::energy::testing
