@@ -116,7 +116,8 @@ std::span<const Sample> Recorder::TakeSample() {
               ring_.begin() + static_cast<ptrdiff_t>(row * domains_.size()));
   }
   ++ticks_;
-  sampled_until_ns_ = clock_.NowNs();
+  // Of the domain that was read first: up to there all are known.
+  sampled_until_ns_ = latest_.empty() ? clock_.NowNs() : latest_.front().time_ns;
   return latest_;
 }
 

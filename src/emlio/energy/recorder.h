@@ -98,7 +98,7 @@ class Recorder {
   // Reads every meter once. The samples, in the order of domains(), live until the next call.
   std::span<const Sample> TakeSample() EMLIO_EXCLUDES(mu_);
 
-  // When the latest sample was complete: windows up to here can be asked for. 0: none yet.
+  // Windows up to this time lie among the samples of all domains. 0: there are none yet.
   int64_t sampled_until_ns() const EMLIO_EXCLUDES(mu_);
 
   // A moment as all domains saw it. One that lies outside the samples is counted as not sampled.
