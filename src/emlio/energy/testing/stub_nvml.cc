@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -148,7 +149,7 @@ STUB_EXPORT int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* instance, voi
 }
 
 STUB_EXPORT int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
-  std::strncpy(text, Find(device)->Text("uuid").c_str(), size);
+  std::snprintf(text, size, "%s", Find(device)->Text("uuid").c_str());
   return kSuccess;
 }
 
@@ -156,7 +157,7 @@ STUB_EXPORT int nvmlDeviceGetPciInfo_v3(void* device, void* info) {
   const std::string pci = Find(device)->Text("pci");
   if (pci.empty()) return kNotSupported;
   // char[16], five unsigned, char[32]
-  std::strncpy(static_cast<char*>(info) + 36, pci.c_str(), 31);
+  std::snprintf(static_cast<char*>(info) + 36, 32, "%s", pci.c_str());
   return kSuccess;
 }
 
