@@ -85,8 +85,9 @@ std::vector<Scope> Scopes(const std::string& root, const std::vector<int>& cpus)
 
 void ExplainRefusal(int error_number, const std::string& root, Domain* domain) {
   const std::string paranoid = ReadLine(root + "proc/sys/kernel/perf_event_paranoid");
-  domain->cause = fmt::format("perf_event_open of {} failed: {}", domain->detail,
-                              ErrnoStatus(error_number, "the system says").message());
+  domain->cause =
+      ErrnoStatus(error_number, fmt::format("perf_event_open of {} failed", domain->detail))
+          .message();
   switch (error_number) {
     case EACCES:
       domain->fix = fmt::format(

@@ -32,7 +32,10 @@ class FakeHost {
     host.nvml_library = root_ + "no-nvml.so";
     host.rocm_library = root_ + "no-rocm.so";
   }
-  ~FakeHost() { std::filesystem::remove_all(root_); }
+  ~FakeHost() {
+    for (const FakeZone& zone : zones_) close(zone.fd);
+    std::filesystem::remove_all(root_);
+  }
   FakeHost(const FakeHost&) = delete;
   FakeHost& operator=(const FakeHost&) = delete;
 
@@ -49,7 +52,9 @@ class FakeHost {
     const std::string folder = "sys/class/powercap/" + zone + "/";
     Write(folder + "name", name + "\n");
     Write(folder + "max_energy_range_uj", std::to_string(range_uj) + "\n");
-    zones_.push_back({folder + "energy_uj", watts, static_cast<double>(start_uj), range_uj});
+    const int fd = open(Path(folder + "energy_uj").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    EXPECT_GE(fd, 0) << zone;
+    zones_.push_back({zone, fd, watts, static_cast<double>(start_uj), range_uj});
     Update();
   }
   // Two sockets: 50 W (35 in the cores) and 10 W of memory; 30 W (20) and 8 W.
@@ -68,18 +73,14 @@ class FakeHost {
     for (FakeZone& zone : zones_) zone.value_uj += zone.watts * seconds * 1e6;
     Update();
   }
-  void SetWatts(const std::string& zone, double watts) {
-    for (FakeZone& fake : zones_) {
-      if (fake.path == "sys/class/powercap/" + zone + "/energy_uj") fake.watts = watts;
-    }
-  }
 
   Host host;
   ManualClock clock;
 
  private:
   struct FakeZone {
-    std::string path;
+    std::string zone;
+    int fd;  // open from the begin, as the kernel needs no right to move a counter
     double watts;
     double value_uj;
     uint64_t range_uj;
@@ -88,12 +89,9 @@ class FakeHost {
     for (const FakeZone& zone : zones_) {
       const std::string text =
           std::to_string(static_cast<uint64_t>(zone.value_uj) % zone.range_uj) + "\n";
-      // Faster than a stream, which tests with hundreds of ticks notice.
-      const int fd = open(Path(zone.path).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-      const bool written = fd >= 0 && pwrite(fd, text.data(), text.size(), 0) > 0 &&
-                           ftruncate(fd, static_cast<off_t>(text.size())) == 0;
-      EXPECT_TRUE(written) << zone.path;
-      close(fd);
+      EXPECT_TRUE(pwrite(zone.fd, text.data(), text.size(), 0) > 0 &&
+                  ftruncate(zone.fd, static_cast<off_t>(text.size())) == 0)
+          << zone.zone;
     }
   }
   std::string root_;
