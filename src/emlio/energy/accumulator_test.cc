@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy/accumulator.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace emlio::energy {
+namespace {
+
+constexpr int64_t kTick = 100 * kNsPerMs;
+constexpr uint64_t kRangeUj = 262'143'328'850;
+
+Domain Package(uint64_t range_units = kRangeUj) {
+  Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  domain.range_units = range_units;
+  return domain;
+}
+
+Domain Of(DomainKind kind) {
+  Domain domain = MakeDomain(kind, "powercap", 0, -1);
+  domain.range_units = kRangeUj;
+  return domain;
+}
+
+TEST(AccumulatorTest, TheFirstReadingIsOnlyABeginning) {
+  Accumulator accumulator(Package());
+  const Sample first = accumulator.Add(kTick, 123'456'000'000);
+  EXPECT_EQ(first.state, SampleState::kFirst);
+  EXPECT_EQ(first.joules, 0);
+  EXPECT_EQ(first.void_ns, 0);
+  const Sample next = accumulator.Add(2 * kTick, 123'461'000'000);
+  EXPECT_EQ(next.state, SampleState::kMoved);
+  EXPECT_DOUBLE_EQ(next.joules, 5);
+}
+
+TEST(AccumulatorTest, ThreeWrapsGiveTheExactSum) {
+  // 60 W on a counter of 12 J.
+  constexpr uint64_t kRange = 120'000'000;
+  Accumulator accumulator(Package(kRange));
+  uint64_t total_uj = 100'000'000;
+  Sample sample;
+  for (int tick = 0; tick <= 60; ++tick) {
+    sample = accumulator.Add(tick * kTick, total_uj % kRange);
+    total_uj += 6'000'000;
+  }
+  EXPECT_EQ(sample.wraps, 3u);
+  EXPECT_DOUBLE_EQ(sample.joules, 360);
+  EXPECT_EQ(sample.resets + sample.ambiguous + sample.gaps, 0u);
+}
+
+TEST(AccumulatorTest, ADropThatCannotBeAWrapIsAReset) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000'000);
+  accumulator.Add(kTick, 1'005'000'000);
+  const Sample reset = accumulator.Add(2 * kTick, 3'000'000);
+  EXPECT_EQ(reset.state, SampleState::kReset);
+  EXPECT_EQ(reset.resets, 1u);
+  EXPECT_EQ(reset.wraps, 0u);
+  EXPECT_DOUBLE_EQ(reset.joules, 5);
+  EXPECT_EQ(reset.void_ns, kTick);
+  const Sample after = accumulator.Add(3 * kTick, 8'000'000);
+  EXPECT_DOUBLE_EQ(after.joules, 10);
+  EXPECT_EQ(after.void_ns, kTick);
+}
+
+TEST(AccumulatorTest, ACounterThatNeverWrapsResetsWhenItFalls) {
+  Domain gpu = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+  gpu.per_unit = 1e-3;
+  gpu.refresh_ns = kTick;
+  Accumulator accumulator(gpu);
+  accumulator.Add(0, 123'456'000);
+  EXPECT_EQ(accumulator.Add(kTick, 10).state, SampleState::kReset);
+}
+
+TEST(AccumulatorTest, ARiseThatCannotBeIsAReset) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000'000);
+  const Sample sample = accumulator.Add(kTick, 60'000'000'000);
+  EXPECT_EQ(sample.state, SampleState::kReset);
+  EXPECT_EQ(sample.joules, 0);
+}
+
+TEST(AccumulatorTest, AFailedReadingIsNeitherZeroNorAWrap) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000'000);
+  const Sample missing = accumulator.Add(kTick, std::nullopt);
+  EXPECT_EQ(missing.state, SampleState::kMissing);
+  EXPECT_EQ(missing.joules, 0);
+  EXPECT_EQ(missing.void_ns, kTick);
+  accumulator.Add(2 * kTick, std::nullopt);
+  const Sample after = accumulator.Add(3 * kTick, 1'015'000'000);
+  EXPECT_EQ(after.gaps, 1u);
+  EXPECT_EQ(after.wraps, 0u);
+  EXPECT_DOUBLE_EQ(after.joules, 15);
+  EXPECT_EQ(after.void_ns, 0);
+}
+
+TEST(AccumulatorTest, AWrapInsideAGapIsStillOneWrap) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, kRangeUj - 7'000'000);
+  accumulator.Add(kTick, std::nullopt);
+  const Sample after = accumulator.Add(2 * kTick, 3'000'000);
+  EXPECT_DOUBLE_EQ(after.joules, 10);
+  EXPECT_EQ(after.wraps, 1u);
+}
+
+TEST(AccumulatorTest, AGapInWhichMoreThanOneWrapWasPossibleIsVoid) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000'000);
+  // 262 kJ are used within 262 s at the most that a package can draw.
+  const Sample late = accumulator.Add(263 * kNsPerSecond, 2'000'000'000);
+  EXPECT_EQ(late.state, SampleState::kAmbiguous);
+  EXPECT_EQ(late.ambiguous, 1u);
+  EXPECT_EQ(late.joules, 0);
+  EXPECT_EQ(late.void_ns, 263 * kNsPerSecond);
+}
+
+TEST(AccumulatorTest, ReadingsThatFailedAtTheBeginAreVoid) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, std::nullopt);
+  accumulator.Add(kTick, std::nullopt);
+  const Sample first = accumulator.Add(2 * kTick, 5);
+  EXPECT_EQ(first.state, SampleState::kFirst);
+  EXPECT_EQ(first.void_ns, 2 * kTick);
+}
+
+TEST(AccumulatorTest, ARepeatedValueIsNoUpdateAndNotZeroWatts) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000);
+  const Sample same = accumulator.Add(kTick, 1'000'000);
+  EXPECT_EQ(same.state, SampleState::kNoUpdate);
+  EXPECT_FALSE(same.knot);
+  const Sample twice = accumulator.Add(2 * kTick, 11'000'000);
+  EXPECT_DOUBLE_EQ(twice.joules, 10);
+  EXPECT_EQ(twice.void_ns, 0);
+}
+
+TEST(AccumulatorTest, AStalledPackageIsVoidSinceItMovedLast) {
+  Accumulator accumulator(Package());
+  accumulator.Add(0, 1'000'000);
+  accumulator.Add(kTick, 6'000'000);
+  Sample sample;
+  for (int tick = 2; tick <= 30; ++tick) sample = accumulator.Add(tick * kTick, 6'000'000);
+  EXPECT_EQ(sample.state, SampleState::kStalled);
+  EXPECT_EQ(sample.stalls, 1u);
+  EXPECT_EQ(sample.void_ns, 29 * kTick);
+  // What it shows when it goes on is not what was used meanwhile.
+  sample = accumulator.Add(31 * kTick, 7'000'000);
+  EXPECT_DOUBLE_EQ(sample.joules, 5);
+  EXPECT_EQ(sample.void_ns, 30 * kTick);
+  sample = accumulator.Add(32 * kTick, 12'000'000);
+  EXPECT_DOUBLE_EQ(sample.joules, 10);
+  EXPECT_EQ(sample.void_ns, 30 * kTick);
+}
+
+// Memory that stands still for 3 s while that many CPUs are busy.
+Sample StandStill(std::optional<double> busy_cpus) {
+  Accumulator accumulator(Of(DomainKind::kDram));
+  Sample sample;
+  for (int tick = 0; tick <= 30; ++tick) {
+    const int64_t now_ns = tick * kTick;
+    if (accumulator.WantsBusy(now_ns)) {
+      accumulator.SetBusy(now_ns,
+                          busy_cpus ? std::optional(*busy_cpus * tick * 0.1) : std::nullopt);
+    }
+    sample = accumulator.Add(now_ns, 5'000'000);
+  }
+  return sample;
+}
+
+TEST(AccumulatorTest, MemoryThatStandsStillIsStalledOnlyUnderLoad) {
+  EXPECT_EQ(StandStill(2.0).stalls, 1u);
+  EXPECT_GT(StandStill(2.0).void_ns, 0);
+  EXPECT_EQ(StandStill(0.01).stalls, 0u);
+  EXPECT_EQ(StandStill(0.01).void_ns, 0);
+  EXPECT_EQ(StandStill(std::nullopt).stalls, 1u);
+}
+
+TEST(AccumulatorTest, TheLoadOfTheHostIsAskedForOnlyWhenACounterStandsStill) {
+  Accumulator accumulator(Package());
+  for (int tick = 0; tick < 50; ++tick) {
+    EXPECT_FALSE(accumulator.WantsBusy(tick * kTick));
+    accumulator.Add(tick * kTick, 1'000'000 + static_cast<uint64_t>(tick) * 5'000'000);
+  }
+}
+
+Domain Power() {
+  Domain domain = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+  domain.quantity = Quantity::kPower;
+  domain.per_unit = 1e-3;
+  return domain;
+}
+
+TEST(AccumulatorTest, PowerIsIntegratedByTrapezoids) {
+  Accumulator accumulator(Power());
+  accumulator.Add(0, 100'000);
+  accumulator.Add(kTick, 200'000);
+  const Sample sample = accumulator.Add(2 * kTick, 200'000);
+  EXPECT_DOUBLE_EQ(sample.joules, 15 + 20);
+  EXPECT_DOUBLE_EQ(sample.spread_joules, 5);
+  EXPECT_TRUE(sample.knot);
+}
+
+TEST(AccumulatorTest, PowerThatWasNotReadForLongIsVoid) {
+  Accumulator accumulator(Power());
+  accumulator.Add(0, 100'000);
+  accumulator.Add(kTick, std::nullopt);
+  const Sample sample = accumulator.Add(2 * kNsPerSecond, 100'000);
+  EXPECT_EQ(sample.joules, 0);
+  EXPECT_EQ(sample.void_ns, 2 * kNsPerSecond);
+}
+
+TEST(AccumulatorTest, TerawattsAreNotBelieved) {
+  Accumulator accumulator(Power());
+  accumulator.Add(0, 100'000);
+  const Sample sample = accumulator.Add(kTick, 4'000'000'000'000'000);
+  EXPECT_EQ(sample.state, SampleState::kReset);
+  EXPECT_EQ(sample.joules, 0);
+}
+
+TEST(AccumulatorTest, NoTraceGivesNegativeOrInventedJoules) {
+  std::mt19937_64 random(7);
+  for (int trace = 0; trace < 300; ++trace) {
+    const uint64_t range = trace % 2 == 0 ? 0 : 1 + random() % 500'000'000;
+    Accumulator accumulator(Package(range));
+    int64_t now_ns = 0;
+    uint64_t value = random();
+    double joules = 0;
+    for (int step = 0; step < 200; ++step) {
+      const int64_t elapsed_ns = static_cast<int64_t>(random() % (3 * kNsPerSecond));
+      now_ns += elapsed_ns;
+      switch (random() % 4) {
+        case 0:
+          value = random();
+          break;
+        case 1:
+          value += random() % 50'000'000;
+          break;
+        default:
+          break;
+      }
+      const bool failed = random() % 8 == 0;
+      const Sample sample =
+          accumulator.Add(now_ns, failed ? std::nullopt : std::optional<uint64_t>(value));
+      ASSERT_GE(sample.joules, joules);
+      ASSERT_GE(sample.void_ns, 0);
+      ASSERT_LE(sample.void_ns, now_ns);
+      if (failed) {
+        ASSERT_EQ(sample.joules, joules);
+      }
+      // Never more than the package can draw.
+      ASSERT_LE(sample.joules, 1000 * (static_cast<double>(now_ns) * 1e-9 + 0.002 * (step + 1)));
+      joules = sample.joules;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emlio::energy

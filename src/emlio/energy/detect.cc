@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy/detect.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "emlio/energy/sources.h"
+
+namespace emlio::energy {
+namespace {
+
+std::string NodeName() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "unknown";
+  return name.data();
+}
+
+bool Has(const std::vector<Meter>& meters, DomainKind kind) {
+  return std::any_of(meters.begin(), meters.end(),
+                     [&](const Meter& meter) { return meter.domain.kind == kind; });
+}
+
+// How well a source supplies a kind: 2 all of its domains, 1 some, 0 none.
+int Supply(const std::vector<Meter>& meters, DomainKind kind) {
+  int all = 0;
+  int readable = 0;
+  for (const Meter& meter : meters) {
+    if (meter.domain.kind != kind) continue;
+    ++all;
+    readable += meter.counter != nullptr;
+  }
+  return readable == 0 ? 0 : readable == all ? 2 : 1;
+}
+
+// Moves the meters of one kind out of the source that supplies it best, the first of equals, and
+// says of the others why they were not taken. Where nobody can read any, the first that knows of
+// the domains names them.
+void ChooseKind(DomainKind kind, std::vector<Finding>* findings, Detection* detection) {
+  const auto source_of = [&](const Finding& finding) {
+    for (const Meter& meter : finding.meters) {
+      if (meter.domain.kind == kind) return meter.domain.source;
+    }
+    return std::string();
+  };
+  Finding* best = nullptr;
+  for (Finding& finding : *findings) {
+    if (!Has(finding.meters, kind)) continue;
+    if (best == nullptr || Supply(finding.meters, kind) > Supply(best->meters, kind)) {
+      best = &finding;
+    }
+  }
+  if (best == nullptr) return;
+  const std::string chosen = source_of(*best);
+  for (Finding& finding : *findings) {
+    if (&finding == best || !Has(finding.meters, kind)) continue;
+    const auto unreadable = std::find_if(
+        finding.meters.begin(), finding.meters.end(),
+        [&](const Meter& meter) { return meter.domain.kind == kind && meter.counter == nullptr; });
+    if (unreadable == finding.meters.end()) {
+      detection->absent.push_back(
+          {source_of(finding),
+           fmt::format("its {} domains are the same joules as those of {}", KindName(kind), chosen),
+           ""});
+    } else {
+      detection->absent.push_back(
+          {source_of(finding), unreadable->domain.cause, unreadable->domain.fix});
+    }
+  }
+  std::set<std::string> ids;
+  for (Meter& meter : best->meters) {
+    if (meter.domain.kind != kind) continue;
+    if (!ids.insert(meter.domain.id).second) {
+      detection->absent.push_back(
+          {chosen, fmt::format("{} is there twice; the second is not counted", meter.domain.id),
+           ""});
+      continue;
+    }
+    detection->meters.push_back(std::move(meter));
+  }
+  std::erase_if(best->meters, [&](const Meter& meter) { return meter.domain.kind == kind; });
+}
+
+// A domain that should be there, with what the sources said.
+Meter NullMeter(DomainKind kind, std::string id, const std::vector<Absence>& absent,
+                const std::set<std::string>& sources, std::string cause) {
+  Meter meter;
+  meter.domain = MakeDomain(kind, "", -1, -1);
+  meter.domain.id = std::move(id);
+  meter.domain.cause = std::move(cause);
+  for (const Absence& absence : absent) {
+    if (!sources.contains(absence.source)) continue;
+    meter.domain.cause += fmt::format("{}{}: {}", meter.domain.cause.empty() ? "" : "; ",
+                                      absence.source, absence.cause);
+    if (!absence.fix.empty() && meter.domain.fix.find(absence.fix) == std::string::npos) {
+      meter.domain.fix += (meter.domain.fix.empty() ? "" : "; or ") + absence.fix;
+    }
+  }
+  if (meter.domain.fix.empty()) meter.domain.fix = "none on this hardware";
+  return meter;
+}
+
+struct PciGpu {
+  std::string address;
+  bool nvidia = false;
+};
+
+// Display controllers of NVIDIA and AMD on the PCI bus. AMD's may be part of the CPU, whose package
+// has its energy: only those that compute count (class 0x0380 and 0x1200), NVIDIA's all do.
+std::vector<PciGpu> GpusOnPci(const std::string& root) {
+  std::vector<PciGpu> gpus;
+  const std::string bus = root + "sys/bus/pci/devices/";
+  for (const std::string& address : SortedNames(bus)) {
+    const std::string vendor = ReadLine(bus + address + "/vendor");
+    const std::string type = ReadLine(bus + address + "/class");
+    const bool nvidia = vendor == "0x10de" && type.starts_with("0x03");
+    const bool amd =
+        vendor == "0x1002" && (type.starts_with("0x0380") || type.starts_with("0x1200"));
+    if (nvidia || amd) gpus.push_back({NormalPci(address), nvidia});
+  }
+  return gpus;
+}
+
+void AddMissingGpus(const Host& host, Detection* detection) {
+  for (const PciGpu& gpu : GpusOnPci(host.root)) {
+    if (!GpuWanted(host, "", gpu.address)) continue;
+    const bool known =
+        std::any_of(detection->meters.begin(), detection->meters.end(),
+                    [&](const Meter& meter) { return meter.domain.pci == gpu.address; });
+    if (known) continue;
+    Meter meter = NullMeter(DomainKind::kGpu, "gpu-" + gpu.address, detection->absent,
+                            {gpu.nvidia ? "nvml" : "rocm"}, "");
+    if (meter.domain.cause.empty()) {
+      meter.domain.cause = "it is on the PCI bus, but its driver's library does not show it";
+      meter.domain.fix = "in a container: pass all GPUs that the job uses to it";
+    }
+    meter.domain.pci = gpu.address;
+    detection->meters.push_back(std::move(meter));
+  }
+}
+
+}  // namespace
+
+std::string NormalPci(std::string_view pci) {
+  std::string address(pci);
+  for (char& c : address) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const size_t colon = address.find(':');
+  // NVML writes the PCI domain with eight digits.
+  if (colon == 8 && address.starts_with("0000")) address.erase(0, 4);
+  return address;
+}
+
+bool GpuWanted(const Host& host, std::string_view uuid, std::string_view pci) {
+  if (host.gpus.empty()) return true;
+  return std::any_of(host.gpus.begin(), host.gpus.end(), [&](const std::string& wanted) {
+    return (!uuid.empty() && wanted == uuid) || (!pci.empty() && NormalPci(wanted) == pci);
+  });
+}
+
+void ResolveTotal(std::vector<Meter>* meters) {
+  const bool module = std::any_of(meters->begin(), meters->end(), [](const Meter& meter) {
+    return meter.domain.kind == DomainKind::kModule && meter.domain.source == "nvml";
+  });
+  const bool package = Has(*meters, DomainKind::kPackage);
+  for (Meter& meter : *meters) {
+    Domain& domain = meter.domain;
+    // A source knows of an overlap that cannot be seen from the kinds.
+    if (!domain.outside_total.empty()) continue;
+    switch (domain.kind) {
+      case DomainKind::kGpu:
+        break;
+      case DomainKind::kPackage:
+      case DomainKind::kDram:
+        if (module) domain.outside_total = "in the energy of the module, which has CPU and GPU";
+        break;
+      case DomainKind::kGrace:
+        if (module) domain.outside_total = "in the energy of the module, which has CPU and GPU";
+        if (package) domain.outside_total = "the same CPU as the package";
+        break;
+      case DomainKind::kModule:
+        if (domain.source != "nvml")
+          domain.outside_total = "contains CPU and GPU, which are counted";
+        break;
+      case DomainKind::kCore:
+      case DomainKind::kUncore:
+        domain.outside_total = "inside the package";
+        break;
+      case DomainKind::kCpu:
+      case DomainKind::kSysIo:
+        domain.outside_total = "inside the Grace socket";
+        break;
+      case DomainKind::kPsys:
+        domain.outside_total = "contains the packages";
+        break;
+      case DomainKind::kMeter:
+        domain.outside_total = "contains what is counted one by one";
+        break;
+    }
+    domain.in_total = domain.outside_total.empty();
+  }
+}
+
+Detection Detect(const Host& host) {
+  Detection detection;
+  detection.node = NodeName();
+  detection.cpu = ReadCpuFacts(host.root);
+
+  std::vector<Finding> cpu_sources;
+  for (const auto find : {FindPerf, FindPowercap, FindPowercapMmio, FindHwmon}) {
+    cpu_sources.push_back(find(host, detection.cpu));
+    detection.absent.insert(detection.absent.end(), cpu_sources.back().absent.begin(),
+                            cpu_sources.back().absent.end());
+  }
+  for (int kind = 0; kind < kDomainKinds; ++kind) {
+    ChooseKind(static_cast<DomainKind>(kind), &cpu_sources, &detection);
+  }
+  for (Meter& meter : detection.meters) {
+    if (meter.domain.source == "hwmon") continue;
+    meter.domain.virtualised = detection.cpu.hypervisor;
+    meter.domain.filtered = detection.cpu.filtering == CpuFacts::Filtering::kOn;
+  }
+  const std::set<std::string> cpu_names = {"perf", "powercap", "powercap-mmio", "hwmon"};
+  const bool grace = Has(detection.meters, DomainKind::kGrace);
+  for (DomainKind kind : {DomainKind::kPackage, DomainKind::kDram}) {
+    if (grace || Has(detection.meters, kind)) continue;
+    detection.meters.push_back(
+        NullMeter(kind, std::string(KindName(kind)), detection.absent, cpu_names,
+                  kind == DomainKind::kDram && Has(detection.meters, DomainKind::kPackage)
+                      ? "this CPU shows no energy of its memory"
+                      : ""));
+  }
+
+  for (const auto find : {FindNvml, FindRocm}) {
+    Finding finding = find(host);
+    detection.absent.insert(detection.absent.end(), finding.absent.begin(), finding.absent.end());
+    for (Meter& meter : finding.meters) detection.meters.push_back(std::move(meter));
+  }
+  AddMissingGpus(host, &detection);
+
+  const auto order = [](const Meter& meter) {
+    const Domain& domain = meter.domain;
+    return std::tie(domain.kind, domain.socket, domain.die, domain.pci, domain.id);
+  };
+  std::sort(detection.meters.begin(), detection.meters.end(),
+            [&](const Meter& a, const Meter& b) { return order(a) < order(b); });
+  ResolveTotal(&detection.meters);
+  return detection;
+}
+
+}  // namespace emlio::energy

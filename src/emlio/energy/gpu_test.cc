@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+// GPUs, through libraries that stand in for those of drivers.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "emlio/energy/detect.h"
+#include "emlio/energy/recorder.h"
+#include "emlio/energy/sources.h"
+#include "emlio/energy/testing/fake_host.h"
+
+namespace emlio::energy {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::FakeHost;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kTwoGpus[] =
+    "uuid=GPU-a pci=00000000:3B:00.0 watts=100 offset_j=123456\n"
+    "uuid=GPU-b pci=00000000:AF:00.0 watts=250 offset_j=123456\n";
+
+class NvmlTest : public ::testing::Test {
+ protected:
+  NvmlTest() { UseLibrary(EMLIO_STUB_NVML_LIBRARY); }
+  ~NvmlTest() override { unsetenv("EMLIO_STUB_NVML"); }
+
+  void UseLibrary(const std::string& path) {
+    host_.host.nvml_library = path;
+    void* library = dlopen(path.c_str(), RTLD_NOW);
+    ASSERT_NE(library, nullptr) << dlerror();
+    set_time_ = reinterpret_cast<void (*)(int64_t)>(dlsym(library, "StubNvmlSetTimeNs"));
+    set_time_(host_.clock.NowNs());
+  }
+  void Gpus(const std::string& lines) {
+    host_.Write("gpus", lines);
+    setenv("EMLIO_STUB_NVML", host_.Path("gpus").c_str(), 1);
+  }
+  Finding Find() const { return FindNvml(host_.host); }
+  void Advance(double seconds) {
+    host_.Advance(seconds);
+    set_time_(host_.clock.NowNs());
+  }
+  // What each GPU used in `seconds`, sampled every 100 ms.
+  std::vector<Energy> Measure(double seconds) {
+    Finding finding = Find();
+    Recorder recorder("node", std::move(finding.meters), {}, host_.clock);
+    Advance(1);
+    const int64_t begin_ns = host_.clock.NowNs();
+    recorder.TakeSample();
+    for (int tick = 0; tick < std::lround(seconds * 10); ++tick) {
+      Advance(0.1);
+      recorder.TakeSample();
+    }
+    return recorder.Window(begin_ns, host_.clock.NowNs());
+  }
+
+  FakeHost host_;
+  void (*set_time_)(int64_t) = nullptr;
+};
+
+TEST_F(NvmlTest, GpusAreKnownByUuidAndAddress) {
+  Gpus(kTwoGpus);
+  const Finding finding = Find();
+  ASSERT_EQ(finding.meters.size(), 2u);
+  const Domain& domain = finding.meters[1].domain;
+  EXPECT_EQ(domain.id, "gpu-GPU-b");
+  EXPECT_EQ(domain.device, "GPU-b");
+  EXPECT_EQ(domain.pci, "0000:af:00.0");
+  EXPECT_EQ(domain.quantity, Quantity::kEnergy);
+}
+
+TEST_F(NvmlTest, OnlyGpusThatWereAskedForAreMeasured) {
+  Gpus(kTwoGpus);
+  host_.host.gpus = {"GPU-b"};
+  EXPECT_EQ(Find().meters.at(0).domain.device, "GPU-b");
+  host_.host.gpus = {"0000:3B:00.0"};
+  EXPECT_EQ(Find().meters.at(0).domain.device, "GPU-a");
+  host_.host.gpus = {"GPU-c"};
+  EXPECT_THAT(Find().meters, IsEmpty());
+  EXPECT_THAT(Find().absent, ElementsAre(Field(&Absence::cause, HasSubstr("none of which"))));
+}
+
+TEST_F(NvmlTest, TheCounterGivesTheExactEnergy) {
+  Gpus(kTwoGpus);
+  const auto energies = Measure(4);
+  EXPECT_NEAR(*energies[0].joules, 400, 0.01);
+  EXPECT_NEAR(*energies[1].joules, 1000, 0.01);
+  EXPECT_EQ(energies[0].state, State::kMeasured);
+}
+
+TEST_F(NvmlTest, TheCounterSeesASquareWave) {
+  Gpus("uuid=GPU-a watts=100 period_s=1.3 high_share=0.2 high=3 low=0.5 offset_j=5\n");
+  const auto energies = Measure(26);
+  ASSERT_TRUE(energies[0].joules) << energies[0].cause;
+  EXPECT_NEAR(*energies[0].joules, 2600, 26);
+}
+
+TEST_F(NvmlTest, InstancesOfOneGpuAreTheirParentOnce) {
+  Gpus("uuid=GPU-a watts=100 mig=1\nuuid=GPU-b watts=100 mig=0\n");
+  host_.host.gpus = {"MIG-0-1", "MIG-0-2"};
+  const Finding finding = Find();
+  ASSERT_EQ(finding.meters.size(), 1u);
+  EXPECT_EQ(finding.meters[0].domain.device, "GPU-a");
+  EXPECT_TRUE(finding.meters[0].domain.shared);
+  EXPECT_EQ(Measure(4)[0].state, State::kShared);
+  host_.host.gpus.clear();
+  EXPECT_FALSE(Find().meters.at(1).domain.shared);
+}
+
+TEST_F(NvmlTest, AVirtualGpuIsNotMeasured) {
+  Gpus("uuid=GPU-a watts=100 vgpu=1\n");
+  EXPECT_EQ(Measure(4)[0].state, State::kVirtualised);
+}
+
+TEST_F(NvmlTest, WithoutACounterSteadyPowerIsIntegrated) {
+  Gpus("uuid=GPU-a watts=100 energy=no\nuuid=GPU-b watts=250\n");
+  const auto energies = Measure(4);
+  EXPECT_EQ(energies[0].state, State::kIntegrated);
+  EXPECT_NEAR(*energies[0].joules, 400, 4);
+  EXPECT_EQ(energies[1].state, State::kMeasured);  // each device by itself
+}
+
+TEST_F(NvmlTest, WithoutACounterASquareWaveIsNotANumber) {
+  Gpus("uuid=GPU-a watts=100 period_s=1.3 high_share=0.2 high=3 low=0.5 energy=no\n");
+  const auto energies = Measure(20);
+  EXPECT_FALSE(energies[0].joules);
+  EXPECT_THAT(energies[0].cause, HasSubstr("there is no energy counter"));
+}
+
+TEST_F(NvmlTest, ALibraryThatLacksFunctionsIsUsedWithoutThem) {
+  UseLibrary(EMLIO_STUB_NVML_LIBRARY_WITHOUT_ENERGY);
+  Gpus("uuid=GPU-a watts=100\n");
+  EXPECT_EQ(Measure(4)[0].state, State::kIntegrated);
+}
+
+TEST_F(NvmlTest, AGpuWithNeitherFigureIsUnavailable) {
+  Gpus("uuid=GPU-a energy=no power=no\n");
+  const Finding finding = Find();
+  EXPECT_EQ(finding.meters.at(0).counter, nullptr);
+  EXPECT_THAT(finding.meters.at(0).domain.cause, HasSubstr("Not Supported"));
+  EXPECT_EQ(Measure(1)[0].state, State::kUnavailable);
+}
+
+TEST_F(NvmlTest, ALostGpuIsNamed) {
+  Gpus("uuid=GPU-a lost=1\nuuid=GPU-b watts=100\n");
+  const Finding finding = Find();
+  EXPECT_THAT(finding.meters.at(0).domain.cause, HasSubstr("GPU is lost"));
+  EXPECT_EQ(finding.meters.at(0).domain.id, "gpu-0");
+  EXPECT_NE(finding.meters.at(1).counter, nullptr);
+}
+
+TEST_F(NvmlTest, BesideAModuleNoCpuIsCounted) {
+  Gpus("uuid=GPU-a watts=500 module=1\n");
+  host_.TwoSockets();
+  const Detection detection = Detect(host_.host);
+  std::vector<std::string> in_total;
+  for (const Meter& meter : detection.meters) {
+    if (meter.domain.in_total) in_total.push_back(meter.domain.id);
+  }
+  EXPECT_THAT(in_total, ElementsAre("module-GPU-a"));
+}
+
+TEST_F(NvmlTest, ADriverThatIsNotLoadedIsNamed) {
+  const Finding finding = Find();
+  EXPECT_THAT(finding.meters, IsEmpty());
+  EXPECT_THAT(finding.absent, ElementsAre(Field(&Absence::cause, HasSubstr("Driver Not Loaded"))));
+}
+
+TEST_F(NvmlTest, AnotherLibraryIsNotTakenForNvml) {
+  host_.host.nvml_library = EMLIO_STUB_ROCM_LIBRARY;
+  EXPECT_THAT(Find().absent, ElementsAre(Field(&Absence::cause, HasSubstr("is not NVML"))));
+}
+
+TEST_F(NvmlTest, TheEnvironmentNamesTheLibrary) {
+  Gpus(kTwoGpus);
+  host_.host.nvml_library.clear();
+  setenv("EMLIO_NVML_LIBRARY", EMLIO_STUB_NVML_LIBRARY, 1);
+  EXPECT_EQ(Find().meters.size(), 2u);
+  unsetenv("EMLIO_NVML_LIBRARY");
+}
+
+TEST_F(NvmlTest, AGpuOfTheBusThatIsMeasuredIsThereOnce) {
+  Gpus(kTwoGpus);
+  host_.Write("sys/bus/pci/devices/0000:3b:00.0/vendor", "0x10de\n");
+  host_.Write("sys/bus/pci/devices/0000:3b:00.0/class", "0x030200\n");
+  int gpus = 0;
+  for (const Meter& meter : Detect(host_.host).meters)
+    gpus += meter.domain.kind == DomainKind::kGpu;
+  EXPECT_EQ(gpus, 2);
+}
+
+TEST(RocmTest, TheFirstDieHasTheEnergyOfBoth) {
+  FakeHost host;
+  host.host.rocm_library = EMLIO_STUB_ROCM_LIBRARY;
+  void* library = dlopen(EMLIO_STUB_ROCM_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto set_time = reinterpret_cast<void (*)(int64_t)>(dlsym(library, "StubRocmSetTimeNs"));
+  set_time(0);
+  Detection detection = Detect(host.host);
+  std::erase_if(detection.meters,
+                [](const Meter& meter) { return meter.domain.kind != DomainKind::kGpu; });
+  ASSERT_EQ(detection.meters.size(), 3u);
+  EXPECT_EQ(detection.meters[0].domain.pci, "0000:c1:00.0");
+  EXPECT_FALSE(detection.meters[1].domain.in_total);
+  EXPECT_THAT(detection.meters[1].domain.cause, HasSubstr("another die"));
+  EXPECT_TRUE(detection.meters[2].domain.in_total);
+  EXPECT_THAT(detection.meters[2].domain.cause, HasSubstr("gives no energy"));
+
+  Recorder recorder("node", std::move(detection.meters), {}, host.clock);
+  recorder.TakeSample();
+  for (int tick = 0; tick < 50; ++tick) {
+    host.Advance(0.1);
+    set_time(host.clock.NowNs());
+    recorder.TakeSample();
+  }
+  EXPECT_NEAR(*recorder.Window(0, host.clock.NowNs())[0].joules, 1000, 0.1);
+}
+
+}  // namespace
+}  // namespace emlio::energy

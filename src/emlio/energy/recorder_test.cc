@@ -1,0 +1,304 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy/recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace emlio::energy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr double kTickSeconds = 0.1;
+
+// A counter that is a function of time.
+class FunctionCounter : public Counter {
+ public:
+  using Function = std::function<Result<uint64_t>(double seconds)>;
+  FunctionCounter(const ManualClock& clock, Function function)
+      : clock_(clock), function_(std::move(function)) {}
+  Result<uint64_t> Read() override { return function_(static_cast<double>(clock_.NowNs()) * 1e-9); }
+
+ private:
+  const ManualClock& clock_;
+  const Function function_;
+};
+
+class RecorderTest : public ::testing::Test {
+ protected:
+  void Add(Domain domain, FunctionCounter::Function function) {
+    domain.in_total = domain.outside_total.empty();
+    meters_.push_back(
+        {std::move(domain), std::make_unique<FunctionCounter>(clock_, std::move(function))});
+  }
+  // A package whose counter shows the joules at a time.
+  void AddPackage(std::function<double(double)> joules) {
+    Add(MakeDomain(DomainKind::kPackage, "powercap", 0, -1),
+        [joules](double t) { return static_cast<uint64_t>(std::llround(joules(t) * 1e6)); });
+  }
+  void AddPower(std::function<double(double)> watts) {
+    Domain domain = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+    domain.quantity = Quantity::kPower;
+    domain.step_joules = 0;
+    domain.id = "gpu-a";
+    Add(domain, [watts](double t) { return static_cast<uint64_t>(watts(t) * 1e6); });
+  }
+  // Samples from now on for that long, the first and the last moment included.
+  void Run(double seconds) {
+    if (!recorder_) {
+      recorder_ = std::make_unique<Recorder>("node", std::move(meters_), options_, clock_);
+      recorder_->TakeSample();
+    }
+    for (int tick = 0; tick < std::lround(seconds / kTickSeconds); ++tick) {
+      clock_.AdvanceNs(std::llround(kTickSeconds * 1e9));
+      recorder_->TakeSample();
+    }
+  }
+  std::vector<Energy> Window(double begin, double end, bool allow_gaps = false) const {
+    return recorder_->Window(std::llround(begin * 1e9), std::llround(end * 1e9), {allow_gaps});
+  }
+
+  ManualClock clock_;
+  RecorderOptions options_;
+  std::vector<Meter> meters_;
+  std::unique_ptr<Recorder> recorder_;
+};
+
+TEST_F(RecorderTest, AWindowBetweenSamplesIsInterpolated) {
+  AddPackage([](double t) { return 50 * t; });
+  Run(5);
+  const auto energy = Window(1.03, 3.57);
+  ASSERT_TRUE(energy[0].joules);
+  EXPECT_NEAR(*energy[0].joules, 50 * 2.54, 1e-3);
+  EXPECT_EQ(energy[0].state, State::kMeasured);
+  EXPECT_EQ(energy[0].cause, "");
+}
+
+TEST_F(RecorderTest, WindowsThatTileARunAddUpToIt) {
+  AddPackage([](double t) { return 50 * t + 20 * std::sin(t); });
+  Run(20);
+  double sum = 0;
+  for (double at = 0; at < 19.5; at += 1.7) {
+    sum += *Window(at, std::min(at + 1.7, 20.0))[0].joules;
+  }
+  EXPECT_NEAR(sum, *Window(0, 20)[0].joules, 1e-6);
+}
+
+TEST_F(RecorderTest, TheUncertaintyCoversAChangeOfPowerAtAnEdge) {
+  // 20 W until 2.03 s, then 200 W.
+  const auto truth = [](double t) { return t < 2.03 ? 20 * t : 20 * 2.03 + 200 * (t - 2.03); };
+  AddPackage(truth);
+  Run(12);
+  const Energy energy = Window(2.06, 10)[0];
+  ASSERT_TRUE(energy.joules);
+  const double error = std::abs(*energy.joules - (truth(10) - truth(2.06)));
+  EXPECT_GT(error, 1);
+  EXPECT_LT(error, energy.uncertainty_joules);
+}
+
+TEST_F(RecorderTest, AWindowBetweenTwoStepsIsBelowResolution) {
+  AddPackage([](double t) { return 50 * std::floor(t); });
+  Run(10);
+  const Energy energy = Window(3.2, 3.7)[0];
+  EXPECT_EQ(energy.state, State::kBelowResolution);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_THAT(energy.cause, HasSubstr("between two steps"));
+  EXPECT_NE(energy.fix, "");
+  // Of longer ones the steps are part of the uncertainty at most.
+  EXPECT_NEAR(*Window(1, 9)[0].joules, 400, 1);
+}
+
+TEST_F(RecorderTest, AWindowOfLessThanOneIntervalIsBelowResolution) {
+  AddPackage([](double t) { return 50 * t; });
+  Run(5);
+  EXPECT_EQ(Window(2.02, 2.07)[0].state, State::kBelowResolution);
+}
+
+TEST_F(RecorderTest, ACounterThatNeverMovedIsNotZeroJoules) {
+  Add(MakeDomain(DomainKind::kUncore, "powercap", 0, -1), [](double) { return uint64_t{77}; });
+  options_.accumulator.stall_ns = 60 * kNsPerSecond;
+  Run(5);
+  EXPECT_EQ(Window(1, 4)[0].state, State::kBelowResolution);
+  EXPECT_FALSE(Window(1, 4)[0].joules);
+}
+
+TEST_F(RecorderTest, AGapInsideAWindowLosesNothingOfACounter) {
+  Add(MakeDomain(DomainKind::kPackage, "powercap", 0, -1), [](double t) -> Result<uint64_t> {
+    if (t > 2.05 && t < 3.05) return Unavailable("not now");
+    return static_cast<uint64_t>(std::llround(50e6 * t));
+  });
+  Run(6);
+  const Energy energy = Window(1, 5)[0];
+  EXPECT_EQ(energy.state, State::kMeasured);
+  EXPECT_NEAR(*energy.joules, 200, 1e-3);
+  EXPECT_EQ(energy.gaps, 1u);
+  EXPECT_EQ(energy.void_ns, 0);
+}
+
+TEST_F(RecorderTest, AWindowWithAResetIsWithheldUnlessGapsAreAllowed) {
+  AddPackage([](double t) { return t < 2.95 ? 1000 + 50 * t : 50 * t; });
+  Run(6);
+  const Energy energy = Window(1, 5)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_EQ(energy.resets, 1u);
+  EXPECT_EQ(energy.void_ns, 100 * kNsPerMs);
+  EXPECT_THAT(energy.cause, HasSubstr("began anew (1)"));
+  const Energy allowed = Window(1, 5, true)[0];
+  EXPECT_EQ(allowed.state, State::kGap);
+  EXPECT_NEAR(*allowed.joules, 50 * 3.9, 1e-3);
+  // Windows beside it are whole.
+  EXPECT_EQ(Window(0.5, 2.5)[0].state, State::kMeasured);
+  EXPECT_EQ(Window(3.5, 5.5)[0].state, State::kMeasured);
+}
+
+TEST_F(RecorderTest, LittleThatIsUnknownIsNotWorthWithholding) {
+  AddPackage([](double t) { return t < 10.05 ? 1000 + 50 * t : 50 * t; });
+  Run(30);
+  const Energy energy = Window(0, 30)[0];
+  EXPECT_EQ(energy.state, State::kMeasured);
+  EXPECT_EQ(energy.void_ns, 100 * kNsPerMs);
+  EXPECT_NEAR(*energy.joules, 50 * 29.9, 1e-3);
+}
+
+TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
+  AddPackage([](double t) { return 50 * std::min(t, 3.0); });
+  Run(10);
+  EXPECT_EQ(Window(4, 9)[0].state, State::kGap);
+  EXPECT_THAT(Window(0, 9)[0].cause, HasSubstr("stood still"));
+  EXPECT_EQ(Window(0, 2.9)[0].state, State::kMeasured);
+}
+
+TEST_F(RecorderTest, WhatWasNotSampledIsNotGuessed) {
+  AddPackage([](double t) { return 50 * t; });
+  Run(5);
+  const Energy energy = Window(3, 7)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_EQ(energy.void_ns, 2 * kNsPerSecond);
+  EXPECT_THAT(energy.cause, HasSubstr("not sampled"));
+  EXPECT_EQ(Window(20, 30)[0].state, State::kGap);
+  EXPECT_EQ(Window(3, 3)[0].cause, "the window is empty");
+}
+
+TEST_F(RecorderTest, BeforeTheFirstSampleNothingIsKnown) {
+  AddPackage([](double t) { return 50 * t; });
+  const Recorder recorder("node", std::move(meters_), options_, clock_);
+  EXPECT_EQ(recorder.Window(0, 1000)[0].state, State::kGap);
+  EXPECT_EQ(recorder.sampled_until_ns(), 0);
+}
+
+TEST_F(RecorderTest, AnEdgeOutlivesTheSamples) {
+  options_.kept_ticks = 50;
+  AddPackage([](double t) { return 50 * t; });
+  Run(2);
+  const Edge begin = recorder_->EdgeAt(std::llround(1.25e9));
+  Run(60);
+  EXPECT_EQ(Window(1.25, 61)[0].state, State::kGap);
+  const auto energy = recorder_->Between(begin, recorder_->EdgeAt(61 * kNsPerSecond));
+  EXPECT_NEAR(*energy[0].joules, 50 * 59.75, 1e-3);
+}
+
+TEST_F(RecorderTest, SteadyPowerIsIntegratedAndSaysSo) {
+  AddPower([](double) { return 250.0; });
+  Run(10);
+  const Energy energy = Window(0.55, 9.05)[0];
+  EXPECT_EQ(energy.state, State::kIntegrated);
+  EXPECT_NEAR(*energy.joules, 250 * 8.5, 1e-3);
+}
+
+TEST_F(RecorderTest, PowerThatChangesFasterThanItIsSampledIsNotANumber) {
+  // 7 Hz, sampled at 10 Hz.
+  AddPower([](double t) { return std::fmod(t * 7, 1.0) < 0.5 ? 400.0 : 50.0; });
+  Run(20);
+  const Energy energy = Window(0, 20)[0];
+  EXPECT_EQ(energy.state, State::kBelowResolution);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_THAT(energy.cause, HasSubstr("faster than it is sampled"));
+}
+
+TEST_F(RecorderTest, ARampIsIntegratedExactly) {
+  AddPower([](double t) { return 100 + 10 * t; });
+  Run(20);
+  EXPECT_NEAR(*Window(0, 20)[0].joules, 100 * 20 + 5 * 400, 1e-2);
+}
+
+TEST_F(RecorderTest, MemoryThatDrawsMoreThanItCanIsImplausibleAndNotSummed) {
+  AddPackage([](double t) { return 50 * t; });
+  Add(MakeDomain(DomainKind::kDram, "powercap", 0, -1),
+      [](double t) { return static_cast<uint64_t>(200e6 * t); });
+  Run(10);
+  const auto energies = Window(1, 9);
+  EXPECT_EQ(energies[1].state, State::kImplausible);
+  EXPECT_FALSE(energies[1].joules);
+  const Total total = recorder_->TotalOf(energies);
+  EXPECT_FALSE(total.joules);
+  EXPECT_THAT(total.missing, ElementsAre("dram-0"));
+}
+
+TEST_F(RecorderTest, LabelsOfADomainReachItsEnergy) {
+  Domain shared = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+  shared.shared = true;
+  Add(shared, [](double t) { return static_cast<uint64_t>(50e6 * t); });
+  Domain virtualised = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  virtualised.virtualised = true;
+  Add(virtualised, [](double t) { return static_cast<uint64_t>(50e6 * t); });
+  Run(5);
+  const auto energies = Window(0, 5);
+  EXPECT_EQ(energies[0].state, State::kShared);
+  EXPECT_TRUE(energies[0].joules);
+  EXPECT_EQ(energies[1].state, State::kVirtualised);
+  EXPECT_EQ(recorder_->TotalOf(energies).state, State::kShared);
+}
+
+TEST_F(RecorderTest, TheTotalIsOfWhatMayBeAdded) {
+  AddPackage([](double t) { return 50 * t; });
+  Domain core = MakeDomain(DomainKind::kCore, "powercap", 0, -1);
+  core.outside_total = "inside the package";
+  Add(core, [](double t) { return static_cast<uint64_t>(35e6 * t); });
+  Domain dram = MakeDomain(DomainKind::kDram, "", -1, -1);
+  dram.cause = "no such counter";
+  dram.in_total = true;
+  meters_.push_back({dram, nullptr});
+  Run(5);
+  const Total total = recorder_->TotalOf(Window(0, 5));
+  EXPECT_NEAR(*total.joules, 250, 1e-3);
+  EXPECT_THAT(total.domains, ElementsAre("package-0"));
+  EXPECT_THAT(total.without, ElementsAre("dram"));
+  EXPECT_THAT(total.missing, IsEmpty());
+}
+
+TEST_F(RecorderTest, WithoutACpuThereIsNoTotal) {
+  AddPower([](double) { return 250.0; });
+  Run(5);
+  const Total total = recorder_->TotalOf(Window(0, 5));
+  EXPECT_FALSE(total.joules);
+  EXPECT_EQ(total.state, State::kUnavailable);
+}
+
+TEST_F(RecorderTest, WindowsCanBeAskedForWhileSamplesAreTaken) {
+  AddPackage([](double t) { return 50 * t; });
+  options_.kept_ticks = 20;
+  Run(2);
+  std::jthread reader([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const Energy& energy : recorder_->Window(kNsPerSecond, 2 * kNsPerSecond)) {
+        if (energy.joules) {
+          EXPECT_NEAR(*energy.joules, 50, 1e-3);
+        }
+      }
+    }
+  });
+  Run(50);
+}
+
+}  // namespace
+}  // namespace emlio::energy
