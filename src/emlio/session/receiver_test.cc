@@ -357,7 +357,7 @@ TEST_F(ReceiverTest, SkipsReturnTheirCredit) {
     skip.flow_end = flow_ += 400;
     ASSERT_TRUE(receiver_->OnSkip(0, skip).ok());
     ASSERT_THAT(TakeComplete(), SizeIs(1));
-    receiver_->OnHandedOut();
+    receiver_->OnHandedOut(0, step);
     for (const wire::Grant& grant : Outbox<wire::Grant>()) limit = grant.limit;
     ASSERT_EQ(limit, flow_ + kPrefetch);
   }
