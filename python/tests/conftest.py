@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets, loaders and daemons for the tests of the Python package."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 import emlio
 import shards
 from processes import Daemon
+
+# PyTorch's builds with CUDA bring triton, which has an LLVM of its own, as TensorFlow has: the
+# second of the two that comes into a process crashes it. Nothing here needs triton.
+sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session", autouse=True)
