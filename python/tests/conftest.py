@@ -3,6 +3,7 @@
 """Data sets, loaders and daemons for the tests of the Python package."""
 
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 import emlio
 import shards
 from processes import Daemon, emlio_executable
+
+# PyTorch's builds with CUDA bring triton, which has an LLVM of its own, as TensorFlow has: the
+# second of the two that comes into a process crashes it. Nothing here needs triton.
+sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -353,8 +353,8 @@ CLI::App* AddIndex(CLI::App& app, IndexCommand& command) {
   sub->add_flag("--rebuild", command.rebuild, "Build all of them, the good ones too");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   AddBadShardPolicy(sub, &command.on_bad_shard);
-  AddCount(sub, "--jobs", &command.jobs, "Shards at a time; 0: the number of processors",
-           kThreadCount)
+  AddCount(sub, "--jobs", &command.jobs,
+           "Shards at a time; 0: the number of processors, or 8 if that is more", kThreadCount)
       ->capture_default_str();
   AddJson(sub, &command.json);
   return sub;

@@ -327,8 +327,11 @@ std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<Fo
       if (!outcomes[i].status.ok()) failed = true;
     }
   };
-  const size_t wanted = options.index_threads > 0 ? static_cast<size_t>(options.index_threads)
-                                                  : std::thread::hardware_concurrency();
+  // Each waits for storage most of the time, one page of headers after the other.
+  constexpr unsigned kLeastThreads = 8;
+  const size_t wanted = options.index_threads > 0
+                            ? static_cast<size_t>(options.index_threads)
+                            : std::max(kLeastThreads, std::thread::hardware_concurrency());
   const size_t count = std::min(wanted, found.size());
   Result<std::vector<Thread>> helpers = std::vector<Thread>();
   if (count > 1) {

@@ -69,7 +69,7 @@ struct DatasetOptions {
   BadShardPolicy on_bad_shard = BadShardPolicy::kError;
   // A larger record is kLimitExceeded when the shard is opened. At most 2^32 - 1.
   uint64_t max_record_bytes = uint64_t{256} << 20;
-  int index_threads = 0;  // 0: one per processor; at most kMaxThreads
+  int index_threads = 0;  // 0: one per processor, but at least 8; at most kMaxThreads
   IoMode io = IoMode::kAuto;
   ProgressCallback progress;  // called while indexes are built; may be empty
 };
