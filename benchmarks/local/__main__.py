@@ -241,10 +241,10 @@ class Readers:
 
 def choose(
     readers: Readers, name: str, contender: Contender, records: int
-) -> tuple[Mapping[str, Any], dict[str, float], str]:
+) -> tuple[Mapping[str, Any], Mapping[str, float], str]:
     """The quickest options, the records per second with each, and the checksum of all records."""
     keys = [f"{name} with {options}" for options in contender.choices]
-    digests = set()
+    digests: set[str] = set()
     for key, options in zip(keys, contender.choices, strict=True):
         readers.open(key, contender.reader, options)
         checked = readers.checksums(key, contender.reader)

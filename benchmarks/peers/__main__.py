@@ -105,7 +105,8 @@ def apt_packages() -> list[str]:
 
 def describe(row: dict[str, Any]) -> str:
     """A row for people."""
-    memory = " + ".join(f"{row[at]['peak_memory_bytes'] / 2**20:,.0f}" for at in NODES)
+    peaks = [row[at]["peak_memory_bytes"] for at in NODES]
+    memory = " + ".join("n/a" if peak is None else f"{peak / 2**20:,.0f}" for peak in peaks)
     cpu = " + ".join(f"{row[at]['cpu_s_per_gb']:.2f}" for at in NODES)
     rate = f"{row['images_per_s']:,.0f} images/s, " if row["images"] else ""
     first = f", first batch {row['first_batch_s']:.3f} s" if row["first_batch_s"] else ""

@@ -137,7 +137,9 @@ def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
     return row
 
 
-def _difference(begin: Usage, end: Usage, payload_bytes: int, peak_bytes: int) -> dict[str, Any]:
+def _difference(
+    begin: Usage, end: Usage, payload_bytes: int, peak_bytes: int | None
+) -> dict[str, Any]:
     """What a node spent between two marks."""
 
     def carried(a: int | None, b: int | None) -> int | None:

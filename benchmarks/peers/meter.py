@@ -239,10 +239,13 @@ class WireCounters:
 
 
 class PeakSampler:
-    """The most memory that each group held during the `with` block."""
+    """The most memory that each group was seen to hold during the `with` block.
+
+    None for one that was too short-lived to be seen: missing is not zero.
+    """
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        self.peaks = [0] * len(groups)
+        self.peaks: list[int | None] = [None] * len(groups)
         self._groups = groups
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="peak memory")
@@ -250,7 +253,7 @@ class PeakSampler:
     def _sample(self) -> None:
         while True:
             for i, group in enumerate(self._groups):
-                self.peaks[i] = max(self.peaks[i], group.memory_bytes())
+                self.peaks[i] = max(self.peaks[i] or 0, group.memory_bytes()) or None
             if self._stop.wait(SAMPLE_EVERY_S):
                 return
 

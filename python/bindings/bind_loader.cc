@@ -330,8 +330,7 @@ void BindLoader(nb::module_& m) {
            nb::arg("epochs"), nb::arg("order"), nb::arg("ready_window"), nb::arg("step_stride"),
            nb::arg("streams"), nb::arg("prefetch_bytes"), nb::arg("max_record_bytes"),
            nb::arg("max_bad_records"), nb::arg("timeout_ms"), nb::arg("on_bad_shard"),
-           nb::arg("workers"),
-           "Opens every source. Blocks without the GIL.")
+           nb::arg("workers"), "Opens every source. Blocks without the GIL.")
       .def("start_pass", &SharedLoader::StartPass, nb::arg("epoch"), nb::arg("step"),
            nb::arg("handed_out"),
            "Begins a pass with the steps of the epoch from `step` on, but for those handed out. "

@@ -372,7 +372,9 @@ def test_every_peer_reads_every_image_once_a_pass(
         assert row["first_batch_s"] > 0
     for node in ("storage", "compute"):
         assert row[node]["cpu_s"] > 0
-        assert row[node]["peak_memory_bytes"] > 1_000_000
+        # A program that needs a few milliseconds may end between two looks.
+        peak = row[node]["peak_memory_bytes"]
+        assert peak > 1_000_000 if peak is not None else name in ("emlio-pull", "iperf3")
         assert row[node]["wire_sent_bytes"] is None
     assert "MB/s" in describe(row)
 

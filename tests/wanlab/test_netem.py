@@ -3,6 +3,7 @@
 """What is handed to tc and ip: netem's own work is judged by the self-check."""
 
 import pytest
+
 from benchmarks.wanlab import Direction, Link, netem, symmetric_link
 
 

@@ -3,6 +3,7 @@
 """How benchmarks/wan reads what it measures."""
 
 import pytest
+
 from benchmarks.processes import BenchmarkError
 from benchmarks.wan.__main__ import link_name, parse, steady_mb_per_s
 
