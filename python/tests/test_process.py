@@ -322,6 +322,32 @@ def test_ctrl_c_ends_connecting() -> None:
             assert process.returncode == -signal.SIGINT, err
 
 
+def test_ctrl_c_ends_indexing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    indexes = tmp_path / "emlio/index"
+    for number in range(3000):
+        shards.write_shard(tmp_path / f"shard-{number:04}", [b"x"])
+    code = """
+        import sys
+        import emlio
+        print("indexing", flush=True)
+        emlio.Loader(sys.argv[1] + "/shard-*", batch_size=8)
+        print("indexed", flush=True)
+    """
+    with start_python(code, str(tmp_path)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "indexing\n"
+        deadline = time.monotonic() + 30
+        while not indexes.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert out == ""
+        assert process.returncode == -signal.SIGINT, err
+    assert not list(indexes.glob("*.tmp.*"))
+
+
 def test_a_daemon_that_dies_is_an_error_that_names_it(serve: Serve, big: Path) -> None:
     daemon = serve(big)
     loader = Loader(daemon.url, **SMALL_PREFETCH, timeout_s=20)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from command_line import DEADLINE_S, RECORDS, SHARDS, Emlio, pull_report, shard_path
+from command_line import DEADLINE_S, RECORDS, SHARDS, Emlio, pull_report, shard_path, wait_until
 from daemon_process import Serve
 
 HEADER_BYTES = 96
+MANY_SHARDS = 3000
 
 
 def index_report(emlio: Emlio, *args: object) -> dict[str, Any]:
@@ -211,3 +213,23 @@ def as_dali_does(shard: Path) -> str:
         lines.append(f"{offset} {size}\n")
         offset += size
     return "".join(lines)
+
+
+def test_indexing_can_be_interrupted_and_gone_on_with(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path
+) -> None:
+    shards, indexes = tmp_path / "many", tmp_path / "indexes"
+    emlio(
+        *("convert", "synthetic", shards, "--records", MANY_SHARDS),
+        *("--record-bytes", 10, "--shards", MANY_SHARDS),
+    )
+    command = [emlio_bin, "index", str(shards), "--index-dir", str(indexes), "--jobs", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: indexes.exists() and any(indexes.iterdir()), "an index is built")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    built = [path.name for path in indexes.iterdir()]
+    assert not [name for name in built if ".tmp." in name]
+    assert index_report(emlio, shards, "--index-dir", indexes)["built"] == MANY_SHARDS - len(built)

@@ -21,7 +21,6 @@ namespace {
 template <typename Options, typename Convert, typename Add>
 int RunConversion(Options options, const std::string& json_path, Convert convert, Add add) {
   const Report report(json_path);
-  const InterruptFlag interrupt;
   std::stop_source stop;
   options.stop = stop.get_token();
   ProgressBar bar(options.check ? "checking" : "converting", "records");
@@ -38,8 +37,7 @@ int RunConversion(Options options, const std::string& json_path, Convert convert
   const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
   bar.Finish();
   if (!summary.ok()) {
-    const int exit_code = report.Finish(summary.status(), {{"destination", options.destination}});
-    return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+    return report.Finish(summary.status(), {{"destination", options.destination}});
   }
   if (report.for_people()) {
     fmt::print("{}, {}, {} in {}, {:.2f} s{}\n", FormatCount(summary->shards, "shard"),

@@ -15,6 +15,7 @@
 #include "emlio/base/hash128.h"
 #include "emlio/dataset/dali_index.h"
 #include "emlio/dataset/dataset.h"
+#include "interrupt.h"
 #include "record_source.h"
 
 namespace emlio::tool {
@@ -25,6 +26,7 @@ Result<uint64_t> EnsureDaliIndexes(const IndexCommand& command, const dataset::D
   uint64_t written = 0;
   const auto& shards = data.manifest().shards();
   for (uint32_t i = 0; i < shards.size(); ++i) {
+    if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal");
     std::string path = data.path(i);
     if (!command.dali_idx) {
       const std::filesystem::path inside =
@@ -52,6 +54,7 @@ int RunIndex(const IndexCommand& command) {
   options.max_record_bytes = command.max_record_bytes;
   options.on_bad_shard = command.on_bad_shard;
   options.index_threads = command.jobs;
+  options.is_interrupted = &InterruptFlag::IsSet;
 
   uint64_t built = 0;
   const int64_t begin_ns = SystemClock().NowNs();

@@ -145,7 +145,6 @@ void PrintSizes(const dataset::SizeHistogram& sizes, uint64_t records, bool of_s
 // Everything about the data set.
 int Overview(const InspectCommand& command, const Report& report, RecordSource& source) {
   const dataset::Manifest& manifest = source.manifest();
-  const InterruptFlag interrupt;
   Sample sample;
   const Status status = ReadSample(source, command.records, &sample);
   const dataset::SizeHistogram sizes =
@@ -162,18 +161,15 @@ int Overview(const InspectCommand& command, const Report& report, RecordSource& 
   json["features_option"] = FeaturesOptionJson(FeaturesOptionOf(sample.schema));
   json["sizes"] = SizesJson(sizes);
   json["shard_list"] = ShardsJson(source);
-  const int exit_code = report.Finish(status, std::move(json));
-  return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+  return report.Finish(status, std::move(json));
 }
 
 // The features option alone, for pasting or loading; what has to be said besides goes to standard
 // error.
 int PrintSchema(const InspectCommand& command, RecordSource& source) {
-  const InterruptFlag interrupt;
   Sample sample;
   if (const Status status = ReadSample(source, command.records, &sample); !status.ok()) {
-    const int exit_code = Fail(status);
-    return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+    return Fail(status);
   }
   const example::Schema& schema = sample.schema;
   const FeaturesOption option = FeaturesOptionOf(schema);

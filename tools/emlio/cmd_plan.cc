@@ -203,15 +203,13 @@ int RunPlan(const PlanCommand& command) {
   const auto plan = loader::MakePlan(options, (*source)->manifest());
   if (!plan.ok()) return report.Finish(plan.status(), {});
 
-  const InterruptFlag interrupt;
   const Planner planner(command, report, **source, *plan);
   ordered_json json = planner.ToJson();
   if (report.for_people()) planner.PrintSummary();
   Status status;
   if (command.steps.has_value()) status = planner.List(&json["batches"]);
   if (!command.record.empty()) status = planner.FindRecord(&json["record"]);
-  const int exit_code = report.Finish(status, std::move(json));
-  return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+  return report.Finish(status, std::move(json));
 }
 
 }  // namespace emlio::tool

@@ -356,7 +356,7 @@ int RunPull(const PullCommand& command) {
                   .bytes_done = progress.bytes_done,
                   .bytes_total = progress.bytes_total});
     };
-    auto opened = loader::Loader::Open(options);
+    auto opened = loader::Loader::Open(options, &InterruptFlag::IsSet);
     if (!opened.ok()) return report.Finish(opened.status(), {});
     loader = *std::move(opened);
   }
@@ -365,7 +365,6 @@ int RunPull(const PullCommand& command) {
     return report.Finish(status, {});
   }
 
-  const InterruptFlag interrupt;
   nlohmann::ordered_json json;
   Status status;
   {
@@ -375,7 +374,6 @@ int RunPull(const PullCommand& command) {
     if (report.for_people()) pull.Print();
   }
   const int exit_code = report.Finish(status, std::move(json));
-  if (InterruptFlag::IsSet()) return kExitSignalled + InterruptFlag::signal_number();
   // The command line was good until here; that a record lacks a feature, say, is the data's fault.
   return exit_code == kExitUsage ? kExitFailed : exit_code;
 }

@@ -136,7 +136,6 @@ int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t dra
 int RunServe(const ServeCommand& command) {
   auto datasets = ParseDatasets(command);
   if (!datasets.ok()) return Fail(datasets.status());
-  RaiseMaxOpenFiles();  // every connection takes one
   daemon::DaemonOptions options = command.daemon;
   options.datasets = *std::move(datasets);
   // One of an earlier life would tell that this one is ready.
@@ -144,8 +143,10 @@ int RunServe(const ServeCommand& command) {
 
   std::unique_ptr<daemon::Daemon> daemon;
   {
+    const InterruptFlag interrupt;
     ProgressBar bar("indexing", "shards");
     for (dataset::DatasetOptions& data : options.datasets) {
+      data.is_interrupted = &InterruptFlag::IsSet;
       data.progress = [&bar](const dataset::Progress& progress) {
         bar.Update({.items_done = progress.shards_done,
                     .items_total = progress.shards_total,
@@ -155,7 +156,7 @@ int RunServe(const ServeCommand& command) {
     }
     auto started = daemon::Daemon::Start(options);
     if (!started.ok()) {
-      const int exit_code = Fail(started.status());
+      const int exit_code = InterruptFlag::ExitCode(Fail(started.status()));
       return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
     }
     daemon = *std::move(started);

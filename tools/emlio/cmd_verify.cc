@@ -256,15 +256,13 @@ int RunVerify(const VerifyCommand& command) {
   const size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const size_t wanted = command.jobs > 0 ? static_cast<size_t>(command.jobs) : processors;
   const int threads = static_cast<int>(std::min(wanted, shards->size()));
-  const InterruptFlag interrupt;
   const int64_t begin_ns = SystemClock().NowNs();
   Verifier verifier(*std::move(shards), command.max_record_bytes);
   if (const Status status = verifier.Run(threads); !status.ok()) return report.Finish(status, {});
   const double seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) / kNsPerSecond;
 
   if (report.for_people()) Print(verifier, seconds);
-  const int exit_code = report.Finish(Verdict(verifier, command), ToJson(verifier, seconds));
-  return InterruptFlag::IsSet() ? kExitSignalled + InterruptFlag::signal_number() : exit_code;
+  return report.Finish(Verdict(verifier, command), ToJson(verifier, seconds));
 }
 
 }  // namespace emlio::tool

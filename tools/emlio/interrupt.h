@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "console.h"
 #include "emlio/base/status.h"
 
 // SIGINT and SIGTERM. EMLIO's own threads are born with them blocked (base/thread.h), so they reach
@@ -16,7 +17,7 @@
 namespace emlio::tool {
 
 // While one exists, the first signal only sets a flag, for a loop that can end by itself; the
-// second has its default effect again. One at a time.
+// second has its default effect again. One at a time: main has one for every command but `serve`.
 class InterruptFlag {
  public:
   InterruptFlag();
@@ -27,6 +28,10 @@ class InterruptFlag {
   // The signal that came, or 0. Static, because Loader::Next takes a plain function.
   static int signal_number();
   static bool IsSet() { return signal_number() != 0; }
+  // What a command exits with: 128 plus the signal that came, else `exit_code`.
+  static int ExitCode(int exit_code) {
+    return IsSet() ? kExitSignalled + signal_number() : exit_code;
+  }
 
  private:
   struct sigaction int_before_{};

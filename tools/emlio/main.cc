@@ -4,7 +4,6 @@
 // only file that knows CLI11, which is slow to compile.
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -21,9 +20,11 @@
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/log.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/dataset/dataset.h"
 #include "emlio/tfrecord/record.h"
+#include "interrupt.h"
 
 namespace emlio::tool {
 namespace {
@@ -557,14 +558,6 @@ CLI::App* AddConvertSynthetic(CLI::App* convert, ConvertSyntheticCommand& comman
   return sub;
 }
 
-// A daemon has a file a shard and a socket a stream; the usual soft limit of 1,024 is small.
-void RaiseFileLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 // A receiver allocates and frees a few MiB for every message. By default glibc gives such memory
 // back to the system and faults it in again page by page: a quarter of the receiver's processor
 // time. A library in somebody's process leaves this alone, an executable need not.
@@ -619,10 +612,10 @@ int Main(int argc, char** argv) {
     // Help and version are errors for CLI11, with exit code 0.
     return Written(app.exit(e) == 0 ? kExitOk : kExitUsage);
   }
-  RaiseFileLimit();
+  // A daemon has a file a shard and a socket a stream; the usual soft limit of 1,024 is small.
+  RaiseMaxOpenFiles();
   KeepFreedMemory();
-  const auto run = [&] {
-    if (serve_sub->parsed()) return RunServe(serve);
+  const auto run_command = [&] {
     if (pull_sub->parsed()) return RunPull(pull);
     if (index_sub->parsed()) return RunIndex(index);
     if (verify_sub->parsed()) return RunVerify(verify);
@@ -633,6 +626,11 @@ int Main(int argc, char** argv) {
     if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
     fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
     return static_cast<int>(kExitUsage);
+  };
+  const auto run = [&] {
+    if (serve_sub->parsed()) return RunServe(serve);  // drains its sessions at the first signal
+    const InterruptFlag interrupt;
+    return InterruptFlag::ExitCode(run_command());
   };
   try {
     return Written(run());

@@ -86,6 +86,7 @@ Result<std::unique_ptr<RecordSource>> OpenLocal(const RecordSourceOptions& optio
   dataset_options.max_record_bytes = options.max_record_bytes;
   dataset_options.on_bad_shard = options.on_bad_shard;
   dataset_options.progress = std::move(progress);
+  dataset_options.is_interrupted = &InterruptFlag::IsSet;
   EMLIO_ASSIGN_OR_RETURN(auto dataset, dataset::Dataset::Open(std::move(dataset_options)));
   return std::unique_ptr<RecordSource>(std::make_unique<LocalSource>(std::move(dataset)));
 }

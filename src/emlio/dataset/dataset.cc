@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -95,11 +96,12 @@ std::string DefaultIndexDirectory() {
 // Opens shards with the options of one data set. Used by several threads at once.
 class Opener {
  public:
-  Opener(const DatasetOptions& options, ProgressReporter* reporter)
+  Opener(const DatasetOptions& options, ProgressReporter* reporter, std::stop_token stop)
       : options_(options),
         index_directory_(options.index_directory.empty() ? DefaultIndexDirectory()
                                                          : options.index_directory),
-        reporter_(reporter) {}
+        reporter_(reporter),
+        stop_(std::move(stop)) {}
 
   void Open(const FoundShard& found, Outcome* outcome) const {
     auto data = ShardData::Open(found.path, options_.io);
@@ -256,6 +258,7 @@ class Opener {
     EMLIO_ASSIGN_OR_RETURN(const auto file, OpenForReading(shard_path));
     tfrecord::IndexOptions options;
     options.max_record_bytes = options_.max_record_bytes;
+    options.stop = stop_;
     options.progress = [&](uint64_t bytes) {
       *untold_bytes -= std::min(bytes, *untold_bytes);
       reporter_->Indexed(bytes);
@@ -308,40 +311,57 @@ class Opener {
   const DatasetOptions& options_;
   const std::string index_directory_;
   ProgressReporter* const reporter_;
+  const std::stop_token stop_;
 };
 
 // Opens all, on several threads. Stops early when one cannot be opened; the outcome of the first in
-// order that failed has the reason.
-std::vector<Outcome> OpenAll(const DatasetOptions& options, const std::vector<FoundShard>& found) {
+// order that failed has the reason. kCancelled when it was interrupted.
+Result<std::vector<Outcome>> OpenAll(const DatasetOptions& options,
+                                     const std::vector<FoundShard>& found) {
   uint64_t bytes = 0;
   for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
   ProgressReporter reporter(options.progress, found.size(), bytes);
-  const Opener opener(options, &reporter);
+  std::stop_source stop;
+  const Opener opener(options, &reporter, stop.get_token());
 
   std::vector<Outcome> outcomes(found.size());
   std::atomic<size_t> next{0};
   std::atomic<bool> failed{false};
+  Mutex mu;
+  CondVar one_ended;
+  size_t ended = 0;
   const auto work = [&] {
-    for (size_t i; !failed && (i = next++) < found.size();) {
+    for (size_t i; !failed && !stop.stop_requested() && (i = next++) < found.size();) {
       opener.Open(found[i], &outcomes[i]);
       if (!outcomes[i].status.ok()) failed = true;
     }
+    MutexLock lock(mu);
+    ++ended;
+    one_ended.NotifyOne();
   };
   // Each waits for storage most of the time, one page of headers after the other.
   constexpr unsigned kLeastThreads = 8;
   const size_t wanted = options.index_threads > 0
                             ? static_cast<size_t>(options.index_threads)
                             : std::max(kLeastThreads, std::thread::hardware_concurrency());
-  const size_t count = std::min(wanted, found.size());
-  Result<std::vector<Thread>> helpers = std::vector<Thread>();
-  if (count > 1) {
-    helpers = StartPool("emlio-index", static_cast<int>(count - 1),
-                        [&work](int, std::stop_token) { work(); });
+  const auto threads = StartPool("emlio-index", static_cast<int>(std::min(wanted, found.size())),
+                                 [&work](int, std::stop_token) { work(); });
+  if (!threads.ok()) {  // there are none to be had
+    work();
+    return outcomes;
   }
-  work();  // alone, when there are no helpers to be had
-  if (helpers.ok()) {
-    for (Thread& helper : *helpers) helper.Join();
-  }
+  constexpr auto kAskEvery = std::chrono::milliseconds(50);
+  const auto all_ended = [&] {
+    MutexLock lock(mu);
+    if (ended < threads->size()) {
+      one_ended.WaitUntil(mu, std::chrono::steady_clock::now() + kAskEvery);
+    }
+    return ended == threads->size();
+  };
+  do {
+    if (options.is_interrupted != nullptr && options.is_interrupted()) stop.request_stop();
+  } while (!all_ended());
+  if (stop.stop_requested()) return Cancelled("opening the shards was interrupted");
   return outcomes;
 }
 
@@ -809,7 +829,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
       }
     }
   }
-  std::vector<Outcome> outcomes = OpenAll(options, *found);
+  auto opened = OpenAll(options, *found);
+  if (!opened.ok()) return opened.status().WithContext(context);
+  std::vector<Outcome> outcomes = *std::move(opened);
   for (const Outcome& outcome : outcomes) {
     if (!outcome.status.ok()) return outcome.status.WithContext(context);
   }

@@ -72,6 +72,9 @@ struct DatasetOptions {
   int index_threads = 0;  // 0: one per processor, but at least 8; at most kMaxThreads
   IoMode io = IoMode::kAuto;
   ProgressCallback progress;  // called while indexes are built; may be empty
+  // Asked on the calling thread every 50 ms while shards are opened; true ends Open with
+  // kCancelled soon. Indexes that are finished by then stay. May be null.
+  bool (*is_interrupted)() = nullptr;
 };
 
 // Where one record is.

@@ -152,6 +152,14 @@ TEST_F(DatasetTest, EveryWayOfReadingGivesTheSameBytes) {
   }
 }
 
+TEST_F(DatasetTest, OpeningEndsWhenItIsInterrupted) {
+  WriteShards(20, 100);
+  options_.is_interrupted = [] { return true; };
+  EXPECT_EQ(Open().status().code(), Code::kCancelled);
+  options_.is_interrupted = [] { return false; };
+  EXPECT_TRUE(Open().ok());
+}
+
 TEST_F(DatasetTest, WhatFitsIntoMemoryIsMapped) {
   WriteShards(2, 10);
   const auto dataset = Open();

@@ -108,7 +108,7 @@ class Loader::Impl : public SourceClient::Owner {
   Status Open(InterruptCheck interrupt_check) {
     EMLIO_RETURN_IF_ERROR(CheckOptions(options_));
     EMLIO_ASSIGN_OR_RETURN(const SourceList list, ParseSources(options_.sources));
-    EMLIO_RETURN_IF_ERROR(Connect(list));
+    EMLIO_RETURN_IF_ERROR(Connect(list, interrupt_check));
     EMLIO_RETURN_IF_ERROR(AwaitManifests(interrupt_check));
     EMLIO_RETURN_IF_ERROR(MakePlan());
     AssignShards();
@@ -280,7 +280,7 @@ class Loader::Impl : public SourceClient::Owner {
     return OkStatus();
   }
 
-  Status Connect(const SourceList& list) {
+  Status Connect(const SourceList& list, InterruptCheck interrupt_check) {
     transport::TransportOptions transport_options;
     transport_options.max_frame_bytes =
         std::max(wire::kMaxHeaderBytes, wire::kMaxChunkPayloadBytes);
@@ -296,6 +296,7 @@ class Loader::Impl : public SourceClient::Owner {
       dataset_options.index_directory = options_.index_directory;
       dataset_options.on_bad_shard = options_.on_bad_shard;
       dataset_options.progress = options_.index_progress;
+      dataset_options.is_interrupted = interrupt_check;
       EMLIO_ASSIGN_OR_RETURN(std::shared_ptr<const dataset::Dataset> dataset,
                              dataset::Dataset::Open(std::move(dataset_options)));
       transport::InprocPair pair = transport::MakeInproc(transport_options);

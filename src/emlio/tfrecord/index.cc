@@ -36,6 +36,7 @@ constexpr size_t kAtChecksum = 92;
 constexpr size_t kWindowBytes = size_t{256} << 10;
 constexpr size_t kSparseBytes = size_t{16} << 10;
 constexpr uint64_t kProgressBytes = uint64_t{4} << 20;
+constexpr uint64_t kStopEveryRecords = 64;
 
 // Forward-only reads of a few bytes each: through a window while records are small, alone
 // otherwise.
@@ -209,6 +210,9 @@ Result<ShardIndex> ShardIndex::Build(const RandomAccessFile& shard, const IndexO
     offset = footer_offset + kFooterBytes;
     if (options.progress && offset - reported_bytes >= kProgressBytes) {
       options.progress(offset - std::exchange(reported_bytes, offset));
+    }
+    if (index.records_ % kStopEveryRecords == 0 && options.stop.stop_requested()) {
+      return Cancelled(fmt::format("indexing shard {} was interrupted", shard.path()));
     }
   }
   EMLIO_ASSIGN_OR_RETURN(const FileIdentity after, shard.Identity());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct IndexOptions {
   // Called every few MiB with the number of bytes of the shard covered since the last call; the
   // calls of one successful Build add up to the size of the shard. May be empty.
   std::function<void(uint64_t bytes)> progress;
+  // Once a stop is requested Build ends with kCancelled within 64 records.
+  std::stop_token stop;
 };
 
 // What Build with `keep_readable` has met.

@@ -94,6 +94,16 @@ TEST(ShardIndex, SmallRecordsAreReadInLargePiecesAndLargePayloadsNotAtAll) {
   EXPECT_LE(large.read_bytes, size_t{300} << 10);
 }
 
+TEST(ShardIndex, BuildingEndsSoonAfterAStopIsRequested) {
+  std::stop_source stop;
+  stop.request_stop();
+  IndexOptions options;
+  options.stop = stop.get_token();
+  const auto index =
+      ShardIndex::Build(MemoryFile(Shard(std::vector<std::string>(64, "record"))), options);
+  EXPECT_EQ(index.status().code(), Code::kCancelled);
+}
+
 TEST(ShardIndex, FingerprintDependsOnContentsAndOrderOnly) {
   const auto fingerprint = [](const std::vector<std::string>& payloads) {
     const auto index = ShardIndex::Build(MemoryFile(Shard(payloads)), {});
