@@ -17,6 +17,13 @@ void* AllocateOrDie(size_t size) {
 
 }  // namespace
 
+Buffer Buffer::Of(std::vector<uint8_t> bytes) {
+  auto* held = new std::vector<uint8_t>(std::move(bytes));
+  return Buffer(
+      held->data(), held->size(),
+      [](void* context) { delete static_cast<std::vector<uint8_t>*>(context); }, held);
+}
+
 Buffer Buffer::CopyOf(const void* data, size_t size) {
   Buffer buffer = Allocate(size);
   if (size > 0) std::memcpy(buffer.data(), data, size);

@@ -36,6 +36,8 @@ class Buffer {
   }
   ~Buffer() { Reset(); }
 
+  // Takes over the vector's bytes.
+  static Buffer Of(std::vector<uint8_t> bytes);
   // A fresh buffer that holds a copy of the bytes.
   static Buffer CopyOf(const void* data, size_t size);
   // A fresh buffer of `size` bytes, not initialised.

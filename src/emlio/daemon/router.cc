@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "emlio/base/log.h"
-#include "emlio/daemon/manifest_pages.h"
+#include "emlio/daemon/local_records.h"
+#include "emlio/daemon/open_request.h"
 #include "emlio/plan/plan.h"
-#include "emlio/session/bitmap.h"
 #include "fmt/format.h"
 
 #ifndef EMLIO_VERSION_STRING
@@ -22,15 +22,10 @@ namespace {
 using transport::ConnectionId;
 
 constexpr int kPollMs = 500;
-constexpr uint32_t kNotHere = 0xffffffffu;
 // Chunks of a stream that are read or wait to be taken by the kernel. One is enough, for the
 // kernel's own send buffer bridges the moment until the next one is there, and few chunks on their
 // way stay in the processor's cache from the gathering copy to the kernel's (decisions/0006).
 constexpr int kMaxUnsentPerStream = 1;
-// A Fill may be answered by as many Skips as it names slots.
-constexpr size_t kMaxControlBacklogBytes = size_t{32} << 20;
-constexpr size_t kControlMessageBytes = 256;  // what one takes beside its text
-constexpr size_t kMaxDescribing = 64;  // manifests that one receiver may have asked for at once
 constexpr uint64_t kMaxMergedBytes = uint64_t{128} << 20;
 constexpr uint64_t kMaxMergedManifestBytes = uint64_t{64} << 20;
 // How long plans are searched before the network is looked at again.
@@ -39,45 +34,12 @@ constexpr uint32_t kMinChunkBytes = 4096;
 // How long the last Errors of a shutdown get to reach the network.
 constexpr int64_t kFarewellNs = 200 * kNsPerMs;
 
-Buffer ToBuffer(std::vector<uint8_t> bytes) {
-  auto* held = new std::vector<uint8_t>(std::move(bytes));
-  return Buffer(
-      held->data(), held->size(),
-      [](void* context) { delete static_cast<std::vector<uint8_t>*>(context); }, held);
-}
-
 Hash128 RandomId() {
   std::random_device device;
   Hash128 id;
   for (uint8_t& byte : id) byte = static_cast<uint8_t>(device());
   return id;
 }
-
-// Records of a merged manifest's shards, as far as this daemon has them.
-class LocalRecords : public session::RecordSource {
- public:
-  LocalRecords(std::shared_ptr<const dataset::Dataset> dataset, std::vector<uint32_t> local_shards)
-      : dataset_(std::move(dataset)), local_shards_(std::move(local_shards)) {}
-
-  uint64_t PayloadBytes(uint32_t shard, uint64_t record) const override {
-    return dataset_->Locate(local_shards_[shard], record).payload_bytes;
-  }
-  void Prefetch(uint32_t shard, uint64_t record) const override {
-    if (local_shards_[shard] != kNotHere) dataset_->Prefetch(local_shards_[shard], record);
-  }
-  void Place(uint32_t shard, uint64_t record, wire::Skip* skip) const override {
-    const uint32_t local = local_shards_[shard];
-    skip->shard = dataset_->manifest().shards()[local].name;
-    skip->record = record;
-    skip->offset = dataset_->Locate(local, record).payload_offset - 12;
-  }
-  uint32_t local_shard(uint32_t shard) const { return local_shards_[shard]; }
-  const std::shared_ptr<const dataset::Dataset>& dataset() const { return dataset_; }
-
- private:
-  const std::shared_ptr<const dataset::Dataset> dataset_;
-  const std::vector<uint32_t> local_shards_;
-};
 
 }  // namespace
 
@@ -117,17 +79,6 @@ struct Router::Session {
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
   uint64_t resent_counted = 0;
-};
-
-struct Router::Control {
-  ConnectionId connection = 0;
-  std::string agent;
-  int64_t last_heard_ns = 0;
-  std::deque<transport::Message> backlog;
-  size_t backlog_bytes = 0;
-  bool is_overfull = false;  // it asks and does not read: to be dropped
-  // Manifests asked for, and the next page of each. Pages are made when there is room for them.
-  std::deque<std::pair<std::shared_ptr<const dataset::Dataset>, uint32_t>> describing;
 };
 
 Router::Router(std::unique_ptr<transport::Listener> listener,
@@ -229,19 +180,18 @@ void Router::Handle(transport::Event event) {
     return;
   }
   if (hello != nullptr || join != nullptr) {
-    SendControl(control->second.get(),
-                wire::Error{0, Code::kProtocol,
-                            "a control connection says Hello once, and cannot become a stream"});
+    control->second->Send(wire::Error{
+        0, Code::kProtocol, "a control connection says Hello once, and cannot become a stream"});
     return;
   }
   HandleControl(control->second.get(), *message);
 }
 
-void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
+void Router::HandleControl(ControlConnection* control, const wire::AnyMessage& message) {
   // Messages of a session that is gone, or of another connection's, are dropped: they crossed.
   const auto own_session = [&](wire::OpenId open_id) -> std::shared_ptr<Session> {
     const auto found = sessions_.find(open_id);
-    if (found == sessions_.end() || found->second->control != control->connection) return nullptr;
+    if (found == sessions_.end() || found->second->control != control->connection()) return nullptr;
     return found->second;
   };
   const auto settle = [&](Session* session, const Status& status) {
@@ -251,8 +201,8 @@ void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
   if (const auto* describe = std::get_if<wire::Describe>(&message)) {
     OnDescribe(control, *describe);
   } else if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {
-    const Status status = merged_.Add(control->connection, *page);
-    if (!status.ok()) SendControl(control, wire::Error{0, status.code(), status.message()});
+    const Status status = merged_.Add(control->connection(), *page);
+    if (!status.ok()) control->Send(wire::Error{0, status.code(), status.message()});
   } else if (const auto* open = std::get_if<wire::Open>(&message)) {
     OnOpen(control, *open);
   } else if (const auto* grant = std::get_if<wire::Grant>(&message)) {
@@ -264,7 +214,7 @@ void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
       settle(session.get(), session->sender->OnFill(*fill));
     }
   } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
-    SendControl(control, wire::Pong{ping->nonce});
+    control->Send(wire::Pong{ping->nonce});
   } else if (const auto* close = std::get_if<wire::Close>(&message)) {
     if (own_session(close->open_id)) EndSession(close->open_id, OkStatus());
   } else if (const auto* error = std::get_if<wire::Error>(&message)) {
@@ -272,8 +222,8 @@ void Router::HandleControl(Control* control, const wire::AnyMessage& message) {
                error->message);
     if (own_session(error->open_id)) EndSession(error->open_id, OkStatus());
   } else if (!std::holds_alternative<wire::Pong>(message)) {
-    SendControl(control, wire::Error{0, Code::kProtocol,
-                                     "a message that only daemons send came from a receiver"});
+    control->Send(
+        wire::Error{0, Code::kProtocol, "a message that only daemons send came from a receiver"});
   }
 }
 
@@ -287,48 +237,41 @@ void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
     return;
   }
   auto& control = controls_[from];
-  if (control == nullptr) control = std::make_unique<Control>();
-  control->connection = from;
+  control = std::make_unique<ControlConnection>(listener_.get(), from);
   control->agent = hello.agent.empty() ? "without a name" : hello.agent;
   control->last_heard_ns = SystemClock().NowNs();
   wire::Welcome welcome;
   welcome.agent = "emlio/" EMLIO_VERSION_STRING;
   welcome.run_id = run_id_;
   for (const auto& [name, dataset] : datasets_) welcome.datasets.push_back(name);
-  SendControl(control.get(), welcome);
+  control->Send(welcome);
 }
 
-void Router::OnDescribe(Control* control, const wire::Describe& describe) {
+void Router::OnDescribe(ControlConnection* control, const wire::Describe& describe) {
   const auto found = datasets_.find(describe.dataset);
   if (found == datasets_.end()) {
     std::string names;
     for (const auto& [name, dataset] : datasets_) names += (names.empty() ? "" : ", ") + name;
-    SendControl(control, wire::Error{0, Code::kNotFound,
-                                     fmt::format("no data set '{}' at {}; there are: {}",
-                                                 describe.dataset, endpoint_, names)});
+    control->Send(wire::Error{
+        0, Code::kNotFound,
+        fmt::format("no data set '{}' at {}; there are: {}", describe.dataset, endpoint_, names)});
     return;
   }
-  if (control->describing.size() >= kMaxDescribing) {
-    control->is_overfull = true;
-    return;
-  }
-  control->describing.emplace_back(found->second, 0);
-  SendControlBacklog(control);
+  control->SendManifest(found->second);
 }
 
-void Router::OnOpen(Control* control, const wire::Open& open) {
+void Router::OnOpen(ControlConnection* control, const wire::Open& open) {
   bool need_manifest = false;
   Result<std::shared_ptr<Session>> session = OpenSession(control, open, &need_manifest);
   if (need_manifest) {
-    merged_.Expect(control->connection, open.sources.front().manifest_digest);
-    SendControl(control, wire::NeedManifest{open.open_id, open.sources.front().manifest_digest});
+    merged_.Expect(control->connection(), open.sources.front().manifest_digest);
+    control->Send(wire::NeedManifest{open.open_id, open.sources.front().manifest_digest});
     return;
   }
   if (!session.ok()) {
     LogWarning("refused to open {} for {}: {}", open.dataset, control->agent,
                session.status().ToString());
-    SendControl(control,
-                wire::Error{open.open_id, session.status().code(), session.status().message()});
+    control->Send(wire::Error{open.open_id, session.status().code(), session.status().message()});
     return;
   }
   LogInfo("session {:016x}: {} rank {}/{} from epoch {} step {}, {} streams", open.open_id,
@@ -343,10 +286,10 @@ void Router::OnOpen(Control* control, const wire::Open& open) {
   opened.open_id = open.open_id;
   opened.steps_per_epoch = (*session)->plan->steps_per_epoch();
   opened.plan_hash = (*session)->plan->hash();
-  SendControl(control, opened);
+  control->Send(opened);
 }
 
-Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
+Result<std::shared_ptr<Router::Session>> Router::OpenSession(ControlConnection* control,
                                                              const wire::Open& open,
                                                              bool* need_manifest) {
   if (stop_deadline_ns_ >= 0) {
@@ -364,19 +307,7 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
     return NotFound(fmt::format("no data set '{}' at {}", open.dataset, endpoint_));
   }
   const dataset::Dataset& dataset = *found->second;
-  if (open.sources.size() != 1) return Unsupported("a plan over several data sets");
-  if (open.world_size == 0 || open.rank >= open.world_size) {
-    return InvalidArgument(fmt::format("rank {} of world size {}", open.rank, open.world_size));
-  }
-  constexpr uint64_t kMaxEpoch = uint64_t{1} << 63;
-  if (open.epoch >= kMaxEpoch || open.epochs > kMaxEpoch) {
-    return InvalidArgument(fmt::format("epoch {} and {} epochs; less than 2^63 are possible",
-                                       open.epoch, open.epochs));
-  }
-  if (open.streams == 0 || open.streams > wire::kMaxStreams) {
-    return InvalidArgument(
-        fmt::format("{} streams; 1 to {} are possible", open.streams, wire::kMaxStreams));
-  }
+  EMLIO_RETURN_IF_ERROR(CheckOpen(open));
 
   // The merged manifest: our own, or one that a receiver has sent before.
   const dataset::Manifest* manifest = nullptr;
@@ -393,43 +324,11 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
     return InternalError("the merged manifest is not known");
   }
 
-  std::vector<uint32_t> local_shards(manifest->shards().size(), kNotHere);
-  for (size_t i = 0; i < manifest->shards().size(); ++i) {
-    if (!open.assigned.empty() && !session::TestBit(open.assigned, i)) continue;
-    const dataset::ShardInfo& wanted = manifest->shards()[i];
-    const int64_t here = manifest == &dataset.manifest() ? static_cast<int64_t>(i)
-                                                         : dataset.manifest().Find(wanted.name);
-    if (here < 0 || dataset.manifest().shards()[here].fingerprint != wanted.fingerprint) {
-      return NotFound(fmt::format("shard {} of data set '{}' is not at {}, or has other contents",
-                                  wanted.name, open.dataset, endpoint_));
-    }
-    local_shards[i] = static_cast<uint32_t>(here);
+  auto local_shards = FindAssigned(open, *manifest, dataset.manifest());
+  if (!local_shards.ok()) {
+    return local_shards.status().WithContext(fmt::format("the daemon at {}", endpoint_));
   }
-
-  plan::PlanSpec spec;
-  spec.sources.resize(1);
-  spec.sources[0].manifest_digest = digest;
-  spec.sources[0].weight = open.sources.front().weight;
-  spec.sources[0].shuffle = static_cast<plan::Shuffle>(open.sources.front().shuffle);
-  spec.sources[0].block_records = open.sources.front().block_records;
-  spec.sources[0].window_blocks = open.sources.front().window_blocks;
-  for (const dataset::ShardInfo& shard : manifest->shards()) {
-    spec.sources[0].shard_records.push_back(shard.records);
-  }
-  spec.seed = open.seed;
-  spec.global_batch = open.global_batch;
-  spec.tail = static_cast<plan::Tail>(open.tail);
-  EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, plan::Plan::Create(std::move(spec)));
-  EMLIO_RETURN_IF_ERROR(plan.CheckWorld(open.world_size));
-  if (plan.Share(0, open.rank, open.world_size).slots > wire::kMaxBatchSlots) {
-    return LimitExceeded(fmt::format("a batch of {} records for one rank; at most {} are possible",
-                                     plan.Share(0, open.rank, open.world_size).slots,
-                                     wire::kMaxBatchSlots));
-  }
-  if (open.step >= plan.steps_per_epoch()) {
-    return InvalidArgument(
-        fmt::format("step {}, but an epoch has {}", open.step, plan.steps_per_epoch()));
-  }
+  EMLIO_ASSIGN_OR_RETURN(plan::Plan plan, MakePlan(open, *manifest));
   const bool compare = !open.job.empty() || open.plan_hash != Hash128{};
   if (compare && plan.hash() != open.plan_hash) {
     return PlanMismatch(
@@ -450,9 +349,9 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(Control* control,
 
   auto session = std::make_shared<Session>();
   session->open = open;
-  session->control = control->connection;
+  session->control = control->connection();
   session->plan = std::make_shared<const plan::Plan>(std::move(plan));
-  session->records = std::make_unique<LocalRecords>(found->second, std::move(local_shards));
+  session->records = std::make_unique<LocalRecords>(found->second, *std::move(local_shards));
   session::SenderOptions sender_options;
   sender_options.max_chunk_bytes =
       std::clamp(open.max_chunk_bytes, kMinChunkBytes, options_.max_chunk_bytes);
@@ -555,7 +454,7 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   LogWarning("session {:016x} ends: {}", open_id, reason.ToString());
   const auto control = controls_.find(session->control);
   if (control != controls_.end()) {
-    SendControl(control->second.get(), wire::Error{open_id, reason.code(), reason.message()});
+    control->second->Send(wire::Error{open_id, reason.code(), reason.message()});
   }
 }
 
@@ -710,7 +609,7 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     uint64_t bytes;
   };
   transport::Message message;
-  message.header = ToBuffer(std::move(encoded));
+  message.header = Buffer::Of(std::move(encoded));
   message.payload = std::move(task->payload);
   message.on_sent.function = [](void* context) {
     const std::unique_ptr<Sent> sent(static_cast<Sent*>(context));
@@ -768,8 +667,8 @@ void Router::RetryBacklogs() {
   }
   std::vector<ConnectionId> overfull;
   for (auto& [connection, control] : controls_) {
-    SendControlBacklog(control.get());
-    if (control->is_overfull) overfull.push_back(connection);
+    control->SendBacklog();
+    if (control->is_overfull()) overfull.push_back(connection);
   }
   for (ConnectionId connection : overfull) {
     LogWarning("receiver {} asks without reading the answers and is given up",
@@ -790,46 +689,13 @@ void Router::FlushOutbox(Session* session) {
   if (messages.empty()) return;
   const auto control = controls_.find(session->control);
   if (control == controls_.end()) return;
-  for (wire::AnyMessage& message : messages) SendControl(control->second.get(), message);
-}
-
-void Router::SendControl(Control* control, const wire::AnyMessage& message) {
-  if (control->backlog_bytes >= kMaxControlBacklogBytes) {
-    control->is_overfull = true;
-    return;
-  }
-  transport::Message out;
-  out.header = ToBuffer(wire::Encode(message));
-  control->backlog_bytes += out.header.size() + kControlMessageBytes;
-  control->backlog.push_back(std::move(out));
-  SendControlBacklog(control);
-}
-
-void Router::SendControlBacklog(Control* control) {
-  while (true) {
-    if (control->backlog.empty()) {
-      if (control->describing.empty()) return;
-      auto& [dataset, page] = control->describing.front();
-      transport::Message out;
-      out.header =
-          ToBuffer(wire::Encode(MakeManifestPage(dataset->name(), dataset->manifest(), page)));
-      control->backlog_bytes += out.header.size() + kControlMessageBytes;
-      control->backlog.push_back(std::move(out));
-      if (++page == ManifestPageCount(dataset->manifest())) control->describing.pop_front();
-    }
-    const size_t bytes = control->backlog.front().header.size() + kControlMessageBytes;
-    const transport::SendResult sent =
-        listener_->Send(control->connection, &control->backlog.front());
-    if (sent == transport::SendResult::kFull) return;
-    control->backlog.pop_front();
-    control->backlog_bytes -= bytes;
-  }
+  for (wire::AnyMessage& message : messages) control->second->Send(message);
 }
 
 // Best effort, for connections that have no role.
 void Router::SendTo(ConnectionId to, const wire::AnyMessage& message) {
   transport::Message out;
-  out.header = ToBuffer(wire::Encode(message));
+  out.header = Buffer::Of(wire::Encode(message));
   (void)listener_->Send(to, &out);
 }
 

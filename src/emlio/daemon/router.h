@@ -14,6 +14,7 @@
 
 #include "emlio/base/clock.h"
 #include "emlio/base/mutex.h"
+#include "emlio/daemon/control_connection.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/daemon/gather.h"
 #include "emlio/daemon/merged_manifests.h"
@@ -74,15 +75,14 @@ class Router {
 
  private:
   struct Session;
-  struct Control;
   struct Stream;
 
   void Handle(transport::Event event);
-  void HandleControl(Control* control, const wire::AnyMessage& message);
+  void HandleControl(ControlConnection* control, const wire::AnyMessage& message);
   void OnHello(transport::ConnectionId from, const wire::Hello& hello);
-  void OnDescribe(Control* control, const wire::Describe& describe);
-  void OnOpen(Control* control, const wire::Open& open);
-  Result<std::shared_ptr<Session>> OpenSession(Control* control, const wire::Open& open,
+  void OnDescribe(ControlConnection* control, const wire::Describe& describe);
+  void OnOpen(ControlConnection* control, const wire::Open& open);
+  Result<std::shared_ptr<Session>> OpenSession(ControlConnection* control, const wire::Open& open,
                                                bool* need_manifest);
   void OnJoin(transport::ConnectionId from, const wire::Join& join);
   void OnLost(transport::ConnectionId connection);
@@ -97,10 +97,8 @@ class Router {
   void SendDone(std::unique_ptr<GatherTask> task);
   void CountBadRecord(const Status& what);
   void FlushOutbox(Session* session);
-  void SendControl(Control* control, const wire::AnyMessage& message);
   void SendTo(transport::ConnectionId to, const wire::AnyMessage& message);
   void SendBacklog(Stream* stream);
-  void SendControlBacklog(Control* control);
   void RetryBacklogs();
   void EndSession(wire::OpenId open_id, const Status& reason);
   void DropControl(transport::ConnectionId connection);
@@ -113,7 +111,7 @@ class Router {
   Hash128 run_id_{};
   std::shared_ptr<SendBudget> budget_;
 
-  std::unordered_map<transport::ConnectionId, std::unique_ptr<Control>> controls_;
+  std::unordered_map<transport::ConnectionId, std::unique_ptr<ControlConnection>> controls_;
   std::unordered_map<transport::ConnectionId, std::pair<wire::OpenId, uint32_t>> data_;
   std::map<wire::OpenId, std::shared_ptr<Session>> sessions_;
   wire::OpenId next_turn_ = 0;    // round robin

@@ -22,11 +22,8 @@ constexpr int64_t kJoinRefusedNs = 2 * kNsPerSecond;
 constexpr size_t kMaxBacklog = 65536;
 
 transport::Message ToMessage(const wire::AnyMessage& message) {
-  auto* held = new std::vector<uint8_t>(wire::Encode(message));
   transport::Message out;
-  out.header = Buffer(
-      held->data(), held->size(),
-      [](void* context) { delete static_cast<std::vector<uint8_t>*>(context); }, held);
+  out.header = Buffer::Of(wire::Encode(message));
   return out;
 }
 
