@@ -105,13 +105,14 @@ class Loader:
         ready_window: With order="ready": only steps less than so many behind the first one that was
             not handed out.
         streams: Connections to each storage host.
-        prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB.
+        prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB; at
+            least 1.
         timeout_s: Limit for connecting, and for a wait in which nothing arrives.
         max_record_mb: A larger record is an error, in MiB.
-        max_bad_records: How many records may be bad where they are stored, over all passes and
-            resumed runs: they are left out of their batches (`Batch.bad_records`), which are that
-            much shorter, and counted in `stats()` and the state. One more is a CorruptError. 0: the
-            first one is.
+        max_bad_records: How often a record may be bad where it is stored, over all passes (in each
+            anew) and resumed runs: such records are left out of their batches
+            (`Batch.bad_records`), which are that much shorter, and counted in `stats()` and the
+            state. One more is a CorruptError. 0: the first one is.
         on_bad_shard: For local sources: what is done with a shard that is cut or has a damaged
             length field. "error", or "keep-readable": what can be read of it is used, with a
             warning, and `stats()` has the size of what cannot. Storage hosts decide for theirs.

@@ -23,7 +23,7 @@ from command_line import DEADLINE_S, Emlio, environment, flip_bit, shard_path, w
 SETTINGS = ["--records", 6400, "--record-bytes", "40KB", "--shards", 32, "--jobs", 1]
 
 
-def convert_report(emlio: Emlio, *args: object, code: int = 0) -> dict[str, Any]:
+def convert_report(emlio: Emlio, *args: object, code: int | None = 0) -> dict[str, Any]:
     report: dict[str, Any] = json.loads(emlio("convert", *args, "--json", "-", code=code).stdout)
     return report
 
@@ -260,6 +260,30 @@ def test_a_damaged_compressed_shard_leaves_nothing_behind(emlio: Emlio, tmp_path
         error = convert_report(emlio, "recompress", source, folder, code=1)["error"]
         assert re.search(what, error["message"])
         assert list(folder.iterdir()) == []
+
+
+def test_two_conversions_are_never_mixed_in_one_folder(emlio: Emlio, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    for day in ("day1", "day2"):
+        emlio("convert", "synthetic", tmp_path / day, "--records", 10, "--record-bytes", 10)
+        (plain,) = shards_in(tmp_path / day)
+        plain.rename(plain.with_name(day + ".tfrecord"))
+    emlio("convert", "recompress", tmp_path / "day1", folder)
+    for more in ((), ("--overwrite",), ("--check",)):
+        error = convert_report(emlio, "recompress", tmp_path / "day2", folder, *more, code=None)
+        assert "day1.tfrecord" in error["error"]["message"]
+    assert [path.name for path in folder.iterdir()] == ["day1.tfrecord"]
+
+
+@pytest.mark.parametrize("name", ["a.idx.gz", "labels.txt.gz", "a.emlio-index.gz", ".a.gz"])
+def test_no_shard_gets_a_name_that_no_pattern_finds(
+    emlio: Emlio, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "compressed" / name
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(b""))
+    error = convert_report(emlio, "recompress", path, tmp_path / "shards", code=2)["error"]
+    assert "rename it" in error["message"]
 
 
 def test_what_was_compressed_well_needs_no_memory(emlio: Emlio, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Planner {
   ordered_json ToJson() const;
   void PrintSummary() const;
   // Which record is in which slot.
+  Status Check() const;
   Status List(ordered_json* batches) const;
   // In which slots one record is.
   Status FindRecord(ordered_json* record) const;
@@ -121,13 +122,20 @@ ordered_json Planner::BatchJson(uint64_t epoch, uint64_t step, uint32_t rank,
   return json;
 }
 
+// Whether what is asked for is there, before anything is printed.
+Status Planner::Check() const {
+  if (command_.steps.has_value() && command_.steps->begin >= plan_.steps_per_epoch()) {
+    return InvalidArgument(fmt::format("--steps: an epoch has {}, from 0 on; there is no step {}",
+                                       FormatCount(plan_.steps_per_epoch(), "step"),
+                                       command_.steps->begin));
+  }
+  if (command_.record.empty()) return OkStatus();
+  return source_.Find(command_.record).status().WithContext("--record");
+}
+
 Status Planner::List(ordered_json* batches) const {
   *batches = ordered_json::array();
   NumberRange steps = *command_.steps;
-  if (steps.begin >= plan_.steps_per_epoch()) {
-    return InvalidArgument(fmt::format("--steps: an epoch has {}, from 0 on; there is no step {}",
-                                       FormatCount(plan_.steps_per_epoch(), "step"), steps.begin));
-  }
   steps.end = std::min(steps.end, plan_.steps_per_epoch());
   const bool as_json = !command_.json.empty();
   uint64_t json_slots = 0;
@@ -159,15 +167,14 @@ Status Planner::List(ordered_json* batches) const {
 }
 
 Status Planner::FindRecord(ordered_json* record) const {
-  const auto number = source_.Find(command_.record);
-  if (!number.ok()) return number.status().WithContext("--record");
-  const RecordPlace place = source_.Locate(*number);
-  *record = {{"number", *number}, {"shard", shard_name(place.shard)}, {"record", place.record}};
+  EMLIO_ASSIGN_OR_RETURN(const uint64_t number, source_.Find(command_.record));
+  const RecordPlace place = source_.Locate(number);
+  *record = {{"number", number}, {"shard", shard_name(place.shard)}, {"record", place.record}};
   auto slots = ordered_json::array();
   Table table({{"epoch", true}, {"step", true}, {"rank", true}, {"slot", true}, {""}});
   for (uint64_t epoch = command_.epochs.begin; epoch < command_.epochs.end; ++epoch) {
     if (InterruptFlag::IsSet()) return Cancelled("interrupted by a signal");
-    const auto found = plan_.SlotsOf(epoch, *number, world_size());
+    const auto found = plan_.SlotsOf(epoch, number, world_size());
     for (const plan::PlannedSlot& at : found) {
       table.AddRow({std::to_string(epoch), std::to_string(at.step), std::to_string(at.rank),
                     std::to_string(at.slot), at.padded ? "padded" : ""});
@@ -184,7 +191,7 @@ Status Planner::FindRecord(ordered_json* record) const {
   (*record)["slots"] = std::move(slots);
   if (report_.for_people()) {
     fmt::print("\nrecord {} of shard {}, number {} of the data set\n{}", place.record,
-               Printable(shard_name(place.shard)), *number, table.Render(kAnyWidth));
+               Printable(shard_name(place.shard)), number, table.Render(kAnyWidth));
   }
   return OkStatus();
 }
@@ -204,6 +211,7 @@ int RunPlan(const PlanCommand& command) {
   if (!plan.ok()) return report.Finish(plan.status(), {});
 
   const Planner planner(command, report, **source, *plan);
+  if (const Status status = planner.Check(); !status.ok()) return report.Finish(status, {});
   ordered_json json = planner.ToJson();
   if (report.for_people()) planner.PrintSummary();
   Status status;

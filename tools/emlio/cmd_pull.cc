@@ -318,8 +318,10 @@ void Pull::Print() const {
   }
   fmt::print("  {:<22}{}\n", "plan hash", ToHex(loader_.plan().hash()));
   if (command_.check_once && check_.ok()) {
-    fmt::print("  {:<22}each record of {} exactly once\n", "checked",
-               FormatCount(check_.passes(), "pass"));
+    std::string what = "each record of " + FormatCount(check_.passes(), "pass");
+    if (command_.max_batches > 0) what = "each record of these batches";
+    if (stats.bad_records > 0) what += " that is not bad";
+    fmt::print("  {:<22}{} exactly once\n", "checked", what);
   }
 }
 

@@ -76,7 +76,7 @@ class ComparingSink : public ShardSink {
 
 // The destination holds the files of the set and no other shards.
 Status CheckNames(const ShardSetOptions& options, const ShardSet& set) {
-  EMLIO_ASSIGN_OR_RETURN(const auto present, ShardNamesIn(options.destination, set.names));
+  EMLIO_ASSIGN_OR_RETURN(const auto present, ShardNamesIn(options.destination));
   std::set<std::string> others(present.begin(), present.end());
   std::string missing;
   for (uint64_t i = 0; i < set.shards; ++i) {

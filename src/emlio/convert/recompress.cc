@@ -81,7 +81,8 @@ Result<std::vector<Source>> LookAtSources(const RecompressOptions& options) {
           fmt::format("{} and {} would both become {}: convert them into different folders",
                       there->second, path, source.name));
     }
-    if (source.name.starts_with('.') || source.name == kStateName) {
+    if (source.name.starts_with('.') || source.name == kStateName ||
+        tfrecord::IsSidecarOrUnfinished(source.name)) {
       return InvalidArgument(fmt::format(
           "{} would become a shard named {}, which cannot be: rename it", path, source.name));
     }

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <filesystem>
+#include <system_error>
 
 #include "emlio/base/file.h"
+#include "emlio/tfrecord/content.h"
 
 namespace emlio::convert {
 namespace {
@@ -38,12 +40,13 @@ bool IsShardName(std::string_view name) {
   return TakeNumber("-of-", &name) && TakeNumber("-", &name) && !name.empty();
 }
 
-Result<std::vector<std::string>> ShardNamesIn(const std::string& folder,
-                                              std::span<const std::string> names) {
+Result<std::vector<std::string>> ShardNamesIn(const std::string& folder) {
   EMLIO_ASSIGN_OR_RETURN(std::vector<std::string> present, NamesInDirectory(folder));
-  const std::set<std::string_view> also(names.begin(), names.end());
-  std::erase_if(
-      present, [&](const std::string& name) { return !IsShardName(name) && !also.contains(name); });
+  std::erase_if(present, [&](const std::string& name) {
+    std::error_code error;
+    return name.starts_with('.') || tfrecord::IsSidecarOrUnfinished(name) ||
+           !std::filesystem::is_regular_file(std::filesystem::path(folder) / name, error);
+  });
   return present;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +18,8 @@ std::string ShardName(std::string_view prefix, uint64_t shard, uint64_t shards);
 // Whether a file's name is one that ShardName gives, for whatever prefix.
 bool IsShardName(std::string_view name);
 
-// The shards, of any set, in a folder, and those files of the given names that are there; sorted.
-Result<std::vector<std::string>> ShardNamesIn(const std::string& folder,
-                                              std::span<const std::string> names);
+// The names of the files in a folder that would be read as shards of one data set when the folder
+// is named, whatever they hold; sorted.
+Result<std::vector<std::string>> ShardNamesIn(const std::string& folder);
 
 }  // namespace emlio::convert

@@ -44,9 +44,11 @@ struct ShardSetOptions {
   // Shards are named <prefix>-<number>-of-<count>.tfrecord, both numbers with at least five digits,
   // unless the set brings names of its own.
   std::string prefix;
-  // Replaces the shards that the folder holds already, of whatever prefix, and drops an unfinished
+  // Replaces the shards that the folder holds already, with their indexes, and drops an unfinished
   // conversion with other options. Without it such a folder is refused: two sets in one folder
-  // would be read as one data set.
+  // would be read as one data set. Shards are what is named as above, with whatever prefix, or as
+  // one of the new set; other files that would be read as shards are refused in any case, for they
+  // may be somebody's own.
   bool overwrite = false;
   // Writes nothing, but proves that the shards that are there are those that the source gives.
   bool check = false;

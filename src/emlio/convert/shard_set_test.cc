@@ -85,14 +85,30 @@ TEST_F(ShardSetTest, AFolderThatHoldsShardsIsRefusedAndLeftAlone) {
 TEST_F(ShardSetTest, OverwriteReplacesOtherSetsAndTheirIndexesAndNothingElse) {
   ASSERT_TRUE(WriteSet(Options("old"), 4).ok());
   Write("out/old-00000-of-00004.tfrecord.emlio-index", "index");
-  for (const char* other : {"notes.txt", "mine.tfrecord", "x-1-of-2.tfrecord"}) {
-    Write(std::string("out/") + other, "keep");
-  }
+  Write("out/old-00000-of-00004.tfrecord.idx", "DALI's");
+  Write("out/notes.txt", "keep");
   ShardSetOptions options = Options("new");
   options.overwrite = true;
   ASSERT_TRUE(WriteSet(options, 1).ok());
-  EXPECT_THAT(NamesIn("out"), ElementsAre("mine.tfrecord", "new-00000-of-00001.tfrecord",
-                                          "notes.txt", "x-1-of-2.tfrecord"));
+  EXPECT_THAT(NamesIn("out"), ElementsAre("new-00000-of-00001.tfrecord", "notes.txt"));
+}
+
+TEST_F(ShardSetTest, FilesThatWouldBeReadWithTheSetAreNeitherMixedInNorRemoved) {
+  ASSERT_TRUE(WriteSet(Options("a"), 2).ok());
+  for (const char* other : {"mine.tfrecord", "x-1-of-2.tfrecord", "README"}) {
+    Write(std::string("out/") + other, "keep");
+    const auto before = FilesIn("out");
+    ShardSetOptions options = Options("a");
+    for (const auto set : {&ShardSetOptions::overwrite, &ShardSetOptions::check}) {
+      options.overwrite = options.check = false;
+      options.*set = true;
+      const Status status = WriteSet(options, 2).status();
+      EXPECT_EQ(status.code(), options.check ? Code::kCorrupt : Code::kInvalidArgument);
+      EXPECT_THAT(status.message(), HasSubstr(other));
+      EXPECT_EQ(FilesIn("out"), before);
+    }
+    std::filesystem::remove(Path(std::string("out/") + other));
+  }
 }
 
 TEST_F(ShardSetTest, AFailureLeavesNoShardOfTheNewSetAndAllOfTheOld) {

@@ -125,7 +125,7 @@ Result<ShardSetSummary> Conversion::Run(const ProgressFunction& progress) {
 
 Status Conversion::Begin() {
   EMLIO_RETURN_IF_ERROR(MakeDirectories(options_.destination));
-  EMLIO_ASSIGN_OR_RETURN(present_, ShardNamesIn(options_.destination, set_.names));
+  EMLIO_ASSIGN_OR_RETURN(present_, ShardNamesIn(options_.destination));
   std::error_code error;
   if (!fs::exists(folder_, error)) EMLIO_RETURN_IF_ERROR(CheckPresent());
   EMLIO_RETURN_IF_ERROR(MakeDirectories(folder_));
@@ -181,10 +181,20 @@ Status Conversion::CheckState(const ConversionState& state) const {
 }
 
 Status Conversion::CheckPresent() const {
-  if (options_.overwrite) return OkStatus();
   std::set<std::string> others(present_.begin(), present_.end());
   // Once all was finished, what lies in the destination may be of this very conversion.
-  for (uint64_t i = 0; was_complete_ && i < set_.shards; ++i) others.erase(Name(i));
+  for (uint64_t i = 0; (was_complete_ || options_.overwrite) && i < set_.shards; ++i) {
+    others.erase(Name(i));
+  }
+  if (options_.overwrite) {
+    // Nothing is removed that may be something else.
+    const auto other = std::find_if_not(others.begin(), others.end(), IsShardName);
+    if (other == others.end()) return OkStatus();
+    return InvalidArgument(
+        fmt::format("{} holds {}, which would be read together with the new shards: move it away, "
+                    "or choose another folder",
+                    options_.destination, *other));
+  }
   if (others.empty()) return OkStatus();
   return InvalidArgument(
       fmt::format("{} holds {} shard{} already ({}{}), which would be read together with the new "
@@ -283,6 +293,7 @@ Status Conversion::Install() {
     const std::string path = PathIn(options_.destination, name);
     if (!new_names.contains(name)) EMLIO_RETURN_IF_ERROR(RemoveFile(path));
     EMLIO_RETURN_IF_ERROR(RemoveFile(path + tfrecord::kIndexSuffix));
+    EMLIO_RETURN_IF_ERROR(RemoveFile(path + ".idx"));  // DALI's
   }
   for (const std::string& name : names) {
     std::error_code error;

@@ -167,10 +167,30 @@ TEST_F(BadShardTest, ACutBetweenRecordsIsFoundWhereAnIndexBesideTheShardCountsMo
   Cut(9900);
   const Status strict = StrictError();
   EXPECT_EQ(strict.code(), Code::kTruncated);
-  EXPECT_THAT(strict.message(), AllOf(HasSubstr("s-1 ends after record 98 at offset 9900"),
+  EXPECT_THAT(strict.message(), AllOf(HasSubstr("s-1 ends after 99 records at offset 9900"),
                                       HasSubstr("s-1.idx counts 100 records")));
   ExpectReadable(99, 0);
   EXPECT_THAT(log_, HasSubstr("s-1.idx counts 100 records"));
+}
+
+TEST_F(BadShardTest, ACutToNothingIsFoundToo) {
+  WriteDaliIndex();
+  Cut(0);
+  EXPECT_EQ(StrictError().code(), Code::kTruncated);
+  ExpectReadable(0, 0);
+}
+
+TEST_F(BadShardTest, WhatKeepReadableHasDoneChangesNothingForThoseWhoTakeDamageForAnError) {
+  WriteDaliIndex();
+  Damage(5);
+  EXPECT_EQ(StrictError().code(), Code::kCorrupt);
+  for (int again = 0; again < 2; ++again) {
+    options_.on_bad_shard = BadShardPolicy::kKeepReadable;
+    const auto dataset = Open();
+    ASSERT_TRUE(dataset.ok()) << dataset.status().ToString();
+    EXPECT_EQ((*dataset)->manifest().shards()[1].records, kRecords);
+  }
+  EXPECT_EQ(StrictError().code(), Code::kCorrupt);
 }
 
 TEST_F(BadShardTest, ACutBetweenRecordsIsFoundByOurOwnIndexToo) {

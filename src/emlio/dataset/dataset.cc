@@ -119,10 +119,12 @@ class Opener {
         outcome->status = built.status();
         return;
       }
-      // One of a shard that was cut between two records would look like one of a whole shard.
-      const bool is_cut = !outcome->damage.unreadable.ok() && built->unreadable_bytes() == 0;
-      index =
-          is_cut ? *std::move(built) : SaveIndex(found.path, *std::move(built), &outcome->unsaved);
+      // One of a shard that was cut between two records, or that has a damaged length, would look
+      // like one of a whole shard to those who take damage for an error.
+      const bool looks_whole = outcome->damage.bad_records > 0 ||
+                               (!outcome->damage.unreadable.ok() && built->unreadable_bytes() == 0);
+      index = looks_whole ? *std::move(built)
+                          : SaveIndex(found.path, *std::move(built), &outcome->unsaved);
       if (options_.index_policy != IndexPolicy::kUse) outcome->status = outcome->unsaved;
     }
     outcome->shard = OpenedShard{found.path, *std::move(data), *std::move(index)};
@@ -242,13 +244,14 @@ class Opener {
     known.AddDali(shard_path + kDaliSuffix);
     for (size_t i = 0; i < known.all().size(); ++i) {
       const tfrecord::KnownOffsets& offsets = *known.all()[i];
-      if (built.records() == 0 || built.records() >= offsets.records()) continue;
+      if (built.records() >= offsets.records()) continue;
       const auto next = offsets.Locate(built.records());
       if (!next.has_value() || next->offset != built.shard_identity().size_bytes) continue;
-      return Truncated(fmt::format(
-          "shard {} ends after record {} at offset {}, but {} counts {} records: the shard was cut "
-          "between two records; if it is right, run 'emlio index --rebuild'",
-          shard_path, built.records() - 1, next->offset, known.path(i), offsets.records()));
+      return Truncated(
+          fmt::format("shard {} ends after {} records at offset {}, but {} counts {} records: the "
+                      "shard was cut "
+                      "between two records; if it is right, run 'emlio index --rebuild'",
+                      shard_path, built.records(), next->offset, known.path(i), offsets.records()));
     }
     return OkStatus();
   }
@@ -378,9 +381,10 @@ void LogDamage(const std::vector<Outcome>& outcomes) {
                  damage.first_bad.message(), damage.bad_records);
     }
     if (!damage.unreadable.ok()) {
-      LogWarning("{} ({} records can be read, {} bytes at the end are left out)",
-                 damage.unreadable.message(), outcome.shard->index.records(),
-                 outcome.shard->index.unreadable_bytes());
+      const uint64_t bytes = outcome.shard->index.unreadable_bytes();
+      LogWarning("{} ({} records can be read{})", damage.unreadable.message(),
+                 outcome.shard->index.records(),
+                 bytes == 0 ? "" : fmt::format(", {} bytes at the end are left out", bytes));
     }
   }
   if (damaged > kMaxWarnings) {

@@ -13,6 +13,8 @@
 #include <set>
 #include <utility>
 
+#include "emlio/tfrecord/content.h"
+
 namespace emlio::dataset {
 namespace {
 
@@ -46,10 +48,7 @@ bool HasWildcard(std::string_view component) {
   return component.find_first_of("*?[\\") != std::string_view::npos;
 }
 
-bool IsSidecarOrUnfinished(std::string_view name) {
-  return name.ends_with(".idx") || name.ends_with(".txt") || name.ends_with(".json") ||
-         name.ends_with(".emlio-index") || name.find(".tmp.") != std::string_view::npos;
-}
+using tfrecord::IsSidecarOrUnfinished;
 
 std::string Join(std::string_view directory, std::string_view name) {
   if (directory.empty()) return std::string(name);

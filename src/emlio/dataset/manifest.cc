@@ -79,9 +79,12 @@ Result<Manifest> Manifest::Merge(std::span<const Manifest> manifests) {
     } else if (!merged.back().HasContentsOf(shard)) {
       return PlanMismatch(fmt::format(
           "shard '{}' has other contents on another source: {} records, fingerprint {}, against {} "
-          "records, fingerprint {}; give different files different names",
+          "records, fingerprint {}; {}",
           shard.name, merged.back().records, ToHex(merged.back().fingerprint), shard.records,
-          ToHex(shard.fingerprint)));
+          ToHex(shard.fingerprint),
+          merged.back().unreadable_bytes + shard.unreadable_bytes > 0
+              ? "one of the two is damaged: replace it by the good one"
+              : "give different files different names"));
     }
   }
   return Create(std::move(merged));

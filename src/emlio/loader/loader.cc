@@ -45,7 +45,7 @@ Status CheckOptions(const LoaderOptions& options) {
         fmt::format("streams is {}; 1 to {} are possible", options.streams, wire::kMaxStreams));
   }
   if (options.prefetch_bytes < (uint64_t{1} << 20)) {
-    return InvalidArgument("prefetch must be at least 1 MB");
+    return InvalidArgument("prefetch_mb must be at least 1 (MiB)");
   }
   if (options.max_record_bytes == 0 || options.max_record_bytes > wire::kMaxRecordBytes) {
     return InvalidArgument(fmt::format("max_record_bytes is {}; 1 to {} are possible",

@@ -92,6 +92,11 @@ Content RecognizeContent(std::span<const uint8_t> head) {
   return Content::kUnknown;
 }
 
+bool IsSidecarOrUnfinished(std::string_view name) {
+  return name.ends_with(".idx") || name.ends_with(".txt") || name.ends_with(".json") ||
+         name.ends_with(".emlio-index") || name.find(".tmp.") != std::string_view::npos;
+}
+
 Result<bool> IsEmptyGzip(const RandomAccessFile& file) {
   constexpr size_t kMaxBytes = 1024;  // room for a long file name in the header
   EMLIO_ASSIGN_OR_RETURN(const FileIdentity identity, file.Identity());

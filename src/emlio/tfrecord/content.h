@@ -24,6 +24,10 @@ inline constexpr size_t kContentHeadBytes = 512;
 // hold, since any bytes at all may be the start of a valid shard.
 Content RecognizeContent(std::span<const uint8_t> head);
 
+// Files beside shards by their names: indexes, texts, what is not finished. A folder, or a
+// wildcard, never gives them as shards.
+bool IsSidecarOrUnfinished(std::string_view name);
+
 // True for a whole gzip file that holds nothing: what a writer leaves that compresses and never got
 // a record. Such a file has no record, as an empty one.
 Result<bool> IsEmptyGzip(const RandomAccessFile& file);
