@@ -32,6 +32,7 @@ constexpr auto kWaitSlice = std::chrono::milliseconds(100);
 // Chunks between the receiving threads and the workers. Credit bounds their bytes.
 constexpr size_t kWorkQueueChunks = 4096;
 constexpr const char* kLocalName = "local";
+constexpr uint32_t kLocalStreams = 4;
 constexpr int64_t kMaxTimeoutMs = std::numeric_limits<int>::max();  // 24 days, and what poll takes
 
 Status CheckOptions(const LoaderOptions& options) {
@@ -304,7 +305,8 @@ class Loader::Impl : public SourceClient::Owner {
                                                                     {std::move(dataset)}, {}));
       client_options.endpoint = "inproc://local";
       client_options.dataset = kLocalName;
-      client_options.streams = 1;
+      // A stream has one chunk on its way: while it is checked here, others are gathered.
+      client_options.streams = kLocalStreams;
       EMLIO_RETURN_IF_ERROR(AddSource(std::move(pair.dialer), client_options));
     }
     for (const SourceList::Remote& remote : list.remote) {
