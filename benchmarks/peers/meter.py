@@ -107,7 +107,6 @@ class ProcessTree:
 
     def __init__(self) -> None:
         self._roots: list[int] = []
-        self._ended_s = 0.0
         self._last_s: dict[int, float] = {}
 
     def wrap(self, command: Sequence[str]) -> list[str]:

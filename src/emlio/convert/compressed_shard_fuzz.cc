@@ -6,35 +6,17 @@
 #include <cstdlib>
 #include <string>
 
-#include "emlio/base/file.h"
 #include "emlio/convert/compress_testing.h"
 #include "emlio/convert/compressed_shard.h"
+#include "emlio/tfrecord/fuzz_file.h"
 #include "emlio/tfrecord/reader.h"
 
 namespace emlio::convert {
 namespace {
 
+using tfrecord::FuzzFile;
+
 constexpr uint64_t kMaxRecordBytes = 1 << 16;
-
-class FuzzFile : public RandomAccessFile {
- public:
-  explicit FuzzFile(std::string bytes) : bytes_(std::move(bytes)) {}
-  const std::string& path() const override { return path_; }
-  Result<FileIdentity> Identity() const override {
-    FileIdentity identity;
-    identity.size_bytes = bytes_.size();
-    return identity;
-  }
-  Result<size_t> ReadAt(uint64_t offset, size_t size, void* to) const override {
-    if (offset >= bytes_.size()) return size_t{0};
-    return bytes_.copy(static_cast<char*>(to), size, offset);
-  }
-  void WillNeed(uint64_t, size_t) const override {}
-
- private:
-  const std::string path_ = "fuzz";
-  const std::string bytes_;
-};
 
 void Expect(bool condition) {
   if (!condition) std::abort();

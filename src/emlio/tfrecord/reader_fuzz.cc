@@ -6,31 +6,12 @@
 #include <cstring>
 #include <string>
 
+#include "emlio/tfrecord/fuzz_file.h"
 #include "emlio/tfrecord/index.h"
 #include "emlio/tfrecord/reader.h"
 
 namespace emlio::tfrecord {
 namespace {
-
-class FuzzFile : public RandomAccessFile {
- public:
-  explicit FuzzFile(std::string bytes) : bytes_(std::move(bytes)) {}
-  const std::string& path() const override { return path_; }
-  Result<FileIdentity> Identity() const override {
-    FileIdentity identity;
-    identity.size_bytes = bytes_.size();
-    return identity;
-  }
-  Result<size_t> ReadAt(uint64_t offset, size_t size, void* to) const override {
-    if (offset >= bytes_.size()) return size_t{0};
-    return bytes_.copy(static_cast<char*>(to), size, offset);
-  }
-  void WillNeed(uint64_t, size_t) const override {}
-
- private:
-  const std::string path_ = "fuzz";
-  const std::string bytes_;
-};
 
 // The checksums would stop nearly every input: an input whose first byte is odd gets the right
 // ones.
