@@ -281,7 +281,7 @@ nlohmann::ordered_json Pull::ToJson() const {
       {"steps_per_epoch", loader_.steps_per_epoch()},
       {"rank", options.rank},
       {"world_size", options.world_size},
-      {"streams", options.streams},
+      {"streams", options.streams},  // 0: automatic; so is the next
       {"prefetch_mb", options.prefetch_bytes >> 20},
       {"order", loader::OrderName(options.order)},
       {"ready_window", options.ready_window},

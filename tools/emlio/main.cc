@@ -305,9 +305,11 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
            "With --order ready: steps that may be handed out, from the first one that was not on",
            {.lowest = 1, .highest = loader::kMaxReadyWindow})
       ->capture_default_str();
-  AddCount(sub, "--streams", &options.streams, "Data connections to each daemon");
+  AddCount(sub, "--streams", &options.streams,
+           "Data connections to each daemon; 0: as many as distance and rate ask for");
   AddMib(sub, "--prefetch-mb", &options.prefetch_bytes,
-         "Payload received or on the way, not yet handed out");
+         "Payload received or on the way, not yet handed out; 0: 256, more where distance and rate "
+         "ask for it");
   sub->add_option("--features", command.features,
                   "Features of tf.train.Example to parse into columns; without any, records stay "
                   "raw")
