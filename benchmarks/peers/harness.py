@@ -95,12 +95,13 @@ def run_once(
         folder = made.prepare()
         if folder is not None:
             load_into_memory(folder)
-        return _measured(made, storage, compute, watch)
+        return measured(made, storage, compute, watch)
 
 
-def _measured(
-    peer: Peer, storage: Node, compute: Node, watch: Callable[[str], None] | None
+def measured(
+    peer: Peer, storage: Node, compute: Node, watch: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
+    """Runs a peer that is prepared; its row."""
     usage: dict[str, list[Usage]] = {}
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]

@@ -22,7 +22,9 @@ DESCRIPTION = """EMLIO and every other loader over emulated wide-area links.
 Without --quick or --goals it is the whole matrix, or the part of it that the options choose;
 with them, the options choose among their cells."""
 
+# 0.2 GB: two epochs, so that tar files are not too short for WebDataset; four for the check.
 QUICK_AMOUNT = Amount(1000, 2)
+CHECK_AMOUNT = Amount(500, 4)
 QUICK_FOR_S = 38.0
 CHECK_FOR_S = 42.0
 CHECK_ROUNDS = 8
@@ -103,8 +105,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         made.error("--resume FILE is where results go: leave out --json")
     if options.into and not options.report:
         made.error("--into goes with --report")
-    short = options.quick or options.check
-    options.amount = QUICK_AMOUNT if short else None
+    options.amount = QUICK_AMOUNT if options.quick else CHECK_AMOUNT if options.check else None
     if options.quick:
         options.for_s = min(options.for_s, QUICK_FOR_S)
     if options.check:

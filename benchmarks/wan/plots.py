@@ -14,12 +14,13 @@ from benchmarks.wan.settings import LOADER, Line, Workload
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# (file, title of the vertical axis, value, logarithmic, the least is the best)
-KINDS: Sequence[tuple[str, str, Value, bool, bool]] = (
-    ("throughput", "MB/s", metrics.mb_per_s, True, False),
-    ("cpu", "CPU s/GB, both ends", metrics.cpu, True, True),
-    ("first-batch", "ms to the first batch", metrics.first_batch_ms, True, True),
+# (file, title of the vertical axis, value, the least is the best)
+KINDS: Sequence[tuple[str, str, Value, bool]] = (
+    ("throughput", "MB/s", metrics.mb_per_s, False),
+    ("cpu", "CPU s/GB, both ends", metrics.cpu, True),
+    ("first-batch", "ms to the first batch", metrics.first_batch_ms, True),
 )
+COLORS = 10  # of the map tab10; peers beyond are dashed
 
 
 def draw(table: Table, folder: Path) -> list[Path]:
@@ -40,9 +41,9 @@ def draw(table: Table, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for plane, lines in _planes(table).items():
-        for kind, label, value, logarithmic, least in KINDS:
+        for kind, label, value, least in KINDS:
             path = folder / f"wan-{kind}{plane}.svg"
-            if _figure(table, lines, path, label, value, logarithmic, least):
+            if _figure(table, lines, path, label, value, least):
                 made.append(path)
     return made
 
@@ -61,7 +62,6 @@ def _figure(
     path: Path,
     label: str,
     value: Value,
-    logarithmic: bool,
     least: bool,
 ) -> bool:
     from matplotlib import pyplot
@@ -73,21 +73,23 @@ def _figure(
     ]
     if not rates:
         return False
+    rtts_ms = sorted({line.rtt_ms for line, _ in places})
     peers = list(dict.fromkeys(peer for place in places for peer in table.peers(*place)))
     peers.sort(key=lambda peer: (peer != LOADER, peer))
     figure, panels = pyplot.subplots(
         *(1, len(rates)), figsize=(5 * len(rates) + 1.5, 4.5), squeeze=False, sharey=True
     )
-    colors = pyplot.get_cmap("tab20")
+    colors = pyplot.get_cmap("tab10")
     for axes, rate in zip(panels[0], rates, strict=True):
-        _panel(axes, f"{rate / 1000:g} Gbit/s" if rate else "no rate limit", logarithmic)
+        _panel(axes, f"{rate / 1000:g} Gbit/s" if rate else "no rate limit", rtts_ms)
         for i, peer in enumerate(peers):
             points = list(_points(table, places, rate, peer, value, least))
             if points:
                 rtts, middles, below, above = zip(*points, strict=True)
                 width = 2.4 if peer == LOADER else 1.2
                 style: dict[str, Any] = {"marker": "o", "markersize": 3, "capsize": 2}
-                style |= {"linewidth": width, "color": colors(i % 20), "label": peer}
+                style |= {"linewidth": width, "color": colors(i % COLORS), "label": peer}
+                style["linestyle"] = "--" if i >= COLORS else "-"
                 axes.errorbar(rtts, middles, yerr=(below, above), **style)
     panels[0][0].set_ylabel(label)
     handles: dict[str, Any] = {}
@@ -103,12 +105,18 @@ def _figure(
     return bool(handles)
 
 
-def _panel(axes: "Axes", title: str, logarithmic: bool) -> None:
+def _panel(axes: "Axes", title: str, rtts_ms: Sequence[float]) -> None:
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
     axes.set_title(title)
     axes.set_xlabel("round-trip time, ms")
     axes.set_xscale("log")
-    if logarithmic:
-        axes.set_yscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(rtts_ms, [f"{rtt_ms:g}" for rtt_ms in rtts_ms])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+    axes.tick_params(axis="y", which="minor", labelsize="x-small")
     axes.grid(visible=True, which="major", alpha=0.3)
 
 

@@ -45,7 +45,7 @@ SLOW_S = 20.0
 # A first, small run shows how quick a peer is. These need none: they are quick enough everywhere.
 QUICK_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
 PILOTS_AT_MOST = 4
-LIMIT_S = 600.0
+LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
