@@ -35,6 +35,8 @@ RAW_TCP = "raw-tcp"
 NGINX = "nginx"
 # What is no released loader of others, and so never "the best peer".
 NO_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
+# What hands out no images, or throws them away.
+NO_DECODERS = (PULL, IPERF3, RAW_TCP, NGINX)
 BEST_PEERS = (*NO_PEERS, "webdataset", "tfdata")
 # A value of the setting `streams`: as many as EMLIO had on the same line.
 AS_EMLIO = "as emlio"
@@ -228,7 +230,8 @@ def matrix(axes: Axes) -> list[Cell]:
         for rtt_ms in axes.rtts_ms:
             line = Line(rtt_ms, rate, loss, tcp)
             peers = axes.peers or (BEST_PEERS if rtt_ms > 100 else tuple(PEERS))
-            found += cells_of(line, Workload(size, decode), [p for p in peers if p in PEERS])
+            able = [p for p in peers if p in PEERS and not (decode and p in NO_DECODERS)]
+            found += cells_of(line, Workload(size, decode), able)
             if LOADER in peers and not (loss or decode or other_size):
                 found.append(Cell(line, LONG_EPOCHS, LOADER))
     return found

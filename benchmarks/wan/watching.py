@@ -15,7 +15,6 @@ from benchmarks.processes import BenchmarkError
 from benchmarks.wanlab import Lab
 
 SAMPLE_S = 0.05
-CONNECTIONS_EVERY = 5  # samples
 ESTABLISHED = "01"
 
 
@@ -82,13 +81,10 @@ class Watch:
         }
 
     def _sample(self) -> None:
-        number = 0
         while True:
             counted = self._lab.statistics()["links"][0]["to_compute"]["delivered"]["bytes"]
             self._samples.append((time.monotonic(), counted))
-            if number % CONNECTIONS_EVERY == 0:
-                self._connections = max(self._connections, self._count_connections())
-            number += 1
+            self._connections = max(self._connections, self._count_connections())
             if self._stop.wait(SAMPLE_S):
                 return
 

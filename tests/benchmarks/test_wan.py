@@ -38,6 +38,7 @@ from benchmarks.wan.settings import (
 )
 from benchmarks.wan.store import Store
 from benchmarks.wan.watching import processor_times, steady_mb_per_s
+from benchmarks.wanlab import Lab, LabError, Topology, find_emulator, symmetric_link
 
 FAR, NEAR = Line(30.0, 5000.0), Line(0.1, 5000.0)
 
@@ -212,6 +213,12 @@ def test_sizes_and_tcp_settings_vary_alone_unless_they_are_asked_for() -> None:
     }
 
 
+def test_only_what_hands_out_images_decodes() -> None:
+    cells = chosen_cells(parse(["--decode", "yes", "--rtt-ms", "30"]))
+    assert {LOADER, PAPER, "webdataset"} <= {cell.peer for cell in cells}
+    assert not {PULL, IPERF3, RAW_TCP, NGINX} & {cell.peer for cell in cells}
+
+
 def test_options_choose_among_the_cells_of_a_named_selection() -> None:
     cells = chosen_cells(parse(["--goals", "--peers", "emlio,iperf3", "--rtt-ms", "100"]))
     assert {cell.peer for cell in cells} == {LOADER, IPERF3}
@@ -343,6 +350,31 @@ def test_small_runs_come_before_the_one_that_counts(
     assert amounts[0].images == 250
     assert amounts[-1].images / 200 >= 0.6 * running.SLOW_S
     assert all(amount.bounded for amount in amounts)
+
+
+def test_a_real_run_over_a_link_says_what_link_and_machine_did(
+    tools: Tools, tmp_path: Path
+) -> None:
+    try:
+        find_emulator()
+        with Lab(Topology.pair(symmetric_link()), backend="emulator"):
+            pass
+    except LabError as error:
+        pytest.skip(f"no laboratory here: {error}")
+    line = Line(10.0, 1000.0)
+    cells = [Cell(line, Workload(10_000), PULL), Cell(line, Workload(10_000), IPERF3)]
+    cells = [cell for cell in cells if not PEERS[cell.peer].missing(tools)]
+    store = Store(tmp_path / "results.json")
+    plan = Plan(cells, rounds=1, amount=Amount(300, 2), say=lambda text: None)
+    assert Runner(plan, store, tools, tmp_path / "images", "c0ffee").run()
+    assert not store.failures()
+    row = Store.load(tmp_path / "results.json").rows()[cells[0], 0]
+    assert (row["images"], len(row["epoch_seconds"])) == (600, 2)
+    assert row["connections"] > 1  # streams, and one for control
+    assert 0 <= row["idle_share"] <= 1
+    assert 0 <= row["foreign_share"] <= 1
+    assert row["link"]["queue_bytes"] == 1_250_000  # a round trip of 1 Gbit/s
+    assert row["emulator_cpu_s"] > 0
 
 
 # What it means
