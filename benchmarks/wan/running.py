@@ -35,8 +35,10 @@ from benchmarks.wan.watching import Watch
 from benchmarks.wanlab import Lab, LabError, Topology
 from benchmarks.wanlab.self_check import self_check
 
-# Sets of images, by their size: the largest is read several times, the others where a peer is slow.
-SET_BYTES = (25e6, 100e6, 400e6)
+# The set of images that is read several times, and smaller ones for slow peers: at least a batch for
+# each of 16 workers.
+SET_BYTES = 400e6
+SMALLER_SETS = (1024, 4096)
 LONG_EPOCH_BYTES = 2e9
 LONG_EPOCHS = 3
 # A run that moved all the bytes in longer than `LONGEST_S` reads so many images as take `SLOW_S`.
@@ -72,16 +74,17 @@ def amount_for(
         images_per_s: How quick the peer was; None when nothing is known.
         pilot: Read little where nothing is known.
     """
-    counts = [max(1, round(size / image_bytes)) for size in SET_BYTES]
+    largest = max(1, round(SET_BYTES / image_bytes))
+    counts = sorted({*(min(count, largest) for count in SMALLER_SETS), largest})
     wanted = math.ceil(least_bytes / image_bytes)
     if images_per_s is None and pilot:
-        return Amount(min(counts[0], wanted), 1, bounded=counts[0] < wanted)
+        return Amount(counts[0], 1, bounded=counts[0] < wanted)
     bounded = images_per_s is not None and wanted / images_per_s > LONGEST_S
     if bounded:
         assert images_per_s is not None
         wanted = math.ceil(images_per_s * SLOW_S)
     # The largest set that is not much larger than what is wanted.
-    count = max((c for c in counts if c <= 1.25 * wanted), default=min(counts[0], wanted))
+    count = max((count for count in counts if count <= 1.25 * wanted), default=counts[0])
     return Amount(count, max(1, math.ceil(0.98 * wanted / count)), bounded)
 
 

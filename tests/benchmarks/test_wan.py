@@ -136,20 +136,19 @@ def test_the_confidence_interval_is_students() -> None:
     ("images_per_s", "pilot", "amount"),
     [
         (None, False, Amount(4000, 5)),  # 2 GB of 100 KB
-        (None, True, Amount(250, 1, bounded=True)),
+        (None, True, Amount(1024, 1, bounded=True)),
         (5000.0, True, Amount(4000, 5)),
         (700.0, True, Amount(4000, 5)),  # 28 s
-        (500.0, True, Amount(1000, 10, bounded=True)),  # 40 s: so much as takes 20
-        (30.0, True, Amount(250, 3, bounded=True)),
-        (3.0, True, Amount(60, 1, bounded=True)),
+        (500.0, True, Amount(4000, 3, bounded=True)),  # 40 s: so much as takes 20
+        (150.0, True, Amount(1024, 3, bounded=True)),
+        (3.0, True, Amount(1024, 1, bounded=True)),  # no less: 16 workers have a batch each
     ],
 )
 def test_a_slow_peer_reads_as_much_as_takes_20_s(
     images_per_s: float | None, pilot: bool, amount: Amount
 ) -> None:
     chosen = amount_for(100_000, 2e9, images_per_s, pilot)
-    assert chosen.bounded == amount.bounded
-    assert chosen.images == pytest.approx(amount.images, rel=0.3)
+    assert chosen == amount
 
 
 # What is run
@@ -347,7 +346,7 @@ def test_small_runs_come_before_the_one_that_counts(
     lab: Any = None
     made = runner(Store(), [cell], tmp_path)
     made._run_cell(lab, cell, 0)
-    assert amounts[0].images == 250
+    assert amounts[0].images == 1024
     assert amounts[-1].images / 200 >= 0.6 * running.SLOW_S
     assert all(amount.bounded for amount in amounts)
 
