@@ -122,7 +122,11 @@ def report(options: argparse.Namespace, store: Store) -> None:
     else:
         comparisons = list(metrics.comparisons(rows))
         print("\n".join(tables.comparison_table(comparisons)))
+    if epochs := tables.epoch_table(rows):
+        print("\n".join(["", *epochs]))
     for line, load in rows.places():
+        if not rows.peers(line, load):
+            continue  # long epochs only
         print(f"\n{tables.place_title(line, load)}")
         print("\n".join(tables.place_table(rows, line, load)))
     print("\n".join(["", *tables.failure_lines(store)]).rstrip())

@@ -35,8 +35,8 @@ from benchmarks.wan.watching import Watch
 from benchmarks.wanlab import Lab, LabError, Topology
 from benchmarks.wanlab.self_check import self_check
 
-# The set of images that is read several times, and smaller ones for slow peers: at least a batch for
-# each of 16 workers.
+# The set of images that is read several times, and smaller ones for slow peers: a batch at least
+# for each of 16 workers.
 SET_BYTES = 400e6
 SMALLER_SETS = (1024, 4096)
 LONG_EPOCH_BYTES = 2e9

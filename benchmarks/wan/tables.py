@@ -137,6 +137,14 @@ def epoch_table(rows: Table) -> list[str]:
     return table("line|first epoch s|later epochs s|first batch ms|n", lines) if lines else []
 
 
+# Of all that is installed with peers, what they are.
+PROGRAMS = (
+    *("emlio", "python", "iperf3", "pyzmq", "webdataset", "torch", "tensorflow_cpu"),
+    *("nvidia-dali-cuda120", "grain", "litdata", "mosaicml-streaming", "spdl"),
+    *("nginx-light", "nfs-ganesha", "sshfs"),
+)
+
+
 def _provenance(store: Store) -> Iterator[str]:
     machine = store.environment
     rows = store.rows().values()
@@ -150,7 +158,9 @@ def _provenance(store: Store) -> Iterator[str]:
     yield f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {machine['cores']} cores of "
     yield f"{machine['cpu']}, {machine['memory_gib']} GiB; Linux {machine['kernel']}; commit "
     yield f"{', '.join(commits)}; {'; '.join(sorted(links))}. Versions: "
-    yield ", ".join(f"{name} {version}" for name, version in machine["versions"].items()) + "."
+    # By package: several peers have the same one, and the rest is in the file of results.
+    named = {name.rpartition(" ")[2]: version for name, version in machine["versions"].items()}
+    yield ", ".join(f"{p} {named[p].rpartition(' ')[2]}" for p in PROGRAMS if p in named) + "."
 
 
 def document(store: Store, results: Sequence[Result], plots: Sequence[str]) -> str:
@@ -167,9 +177,9 @@ def document(store: Store, results: Sequence[Result], plots: Sequence[str]) -> s
         parts.append("### EMLIO's epochs of 2 GB\n\n" + "\n".join(epochs))
     parts += [f"![{Path(plot).stem}]({plot})" for plot in plots]
     for line, load in rows.places():
-        parts.append(
-            f"### {place_title(line, load)}\n\n" + "\n".join(place_table(rows, line, load))
-        )
+        if rows.peers(line, load):
+            lines = place_table(rows, line, load)
+            parts.append(f"### {place_title(line, load)}\n\n" + "\n".join(lines))
     if missing := store.missing:
         lacking = "\n".join(f"- {peer}: {reason}" for peer, reason in missing.items())
         parts.append(f"Not measured, since they are not installed:\n\n{lacking}")

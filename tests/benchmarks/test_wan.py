@@ -535,7 +535,7 @@ def results_file(tmp_path: Path) -> Path:
         "cpu": "a processor",
         "memory_gib": 8,
         "kernel": "6.1",
-        "versions": {"emlio": "0.1.0"},
+        "versions": {"emlio emlio": "emlio 0.1.0", "dali six": "1.17.0", "spdl spdl": "0.8.0"},
     }
     store.commands = ["benchmarks/wan/run --goals"]
     for line, first_batch_s in ((NEAR, 0.01), (FAR, 0.2)):
@@ -557,6 +557,7 @@ def test_tables_and_plots_go_into_a_document(results_file: Path, tmp_path: Path)
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
+    assert "Versions: emlio 0.1.0, spdl 0.8.0." in text
     assert "benchmarks/wan/run --goals" in text
     assert "| `emlio_over_best_peer_30ms_5g` | ≥ 1.65 | 1.8 |" in text
     assert "`emlio_over_iperf3_30ms_1g` | ≥ 0.98 | not measured" in text
