@@ -184,8 +184,10 @@ def _order(line: Line, load: Workload) -> tuple[Any, ...]:
 
 
 def place_name(line: Line, load: Workload) -> str:
-    """What the names of metrics end in; the goals' place is left out where something else is."""
-    if (line.rtt_ms, line.rate_mbit) == (30.0, 5000.0) and (line.loss_percent or load != USUAL):
+    """What the names of metrics end in; loss and other sizes are at 30 ms and 5 Gbit/s."""
+    usual = not load.decode and line.tcp == "stock"
+    special = line.loss_percent or load != USUAL
+    if usual and special and (line.rtt_ms, line.rate_mbit) == (30.0, 5000.0):
         return line.more_name + load.name
     return line.name + load.name
 
