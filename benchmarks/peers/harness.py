@@ -95,11 +95,11 @@ def run_once(
         folder = made.prepare()
         if folder is not None:
             load_into_memory(folder)
-        return measured(made, storage, compute, watch)
+        return measured(made, storage, compute, watch=watch)
 
 
 def measured(
-    peer: Peer, storage: Node, compute: Node, watch: Callable[[str], None] | None = None
+    peer: Peer, storage: Node, compute: Node, *, watch: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """Runs a peer that is prepared; its row."""
     usage: dict[str, list[Usage]] = {}
