@@ -5,7 +5,7 @@
 import contextlib
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def run_once(
     tools: Tools,
     settings: Mapping[str, Any] | None = None,
     limit_s: float = 600.0,
+    watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Serves the images on one node and reads them on the other; what came, and what it cost.
 
@@ -79,6 +80,7 @@ def run_once(
         tools: what is installed.
         settings: those that differ from the peer's defaults.
         limit_s: a run that takes longer is ended.
+        watch: called with "ready" right before the clock starts, with "done" once it has stopped.
 
     Returns:
         The row that README.md describes; JSON values only.
@@ -93,10 +95,13 @@ def run_once(
         folder = made.prepare()
         if folder is not None:
             load_into_memory(folder)
-        return _measured(made, storage, compute)
+        return measured(made, storage, compute, watch=watch)
 
 
-def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
+def measured(
+    peer: Peer, storage: Node, compute: Node, *, watch: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Runs a peer that is prepared; its row."""
     usage: dict[str, list[Usage]] = {}
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]
@@ -107,6 +112,8 @@ def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
         ]
 
         def mark(word: str) -> None:
+            if watch is not None:
+                watch(word)
             usage[word] = [
                 Usage(group.cpu_s(), *wire.read())
                 for group, wire in zip(groups, wires, strict=True)
