@@ -18,7 +18,7 @@ from benchmarks.peers.environments import Environments, default_cache
 from benchmarks.peers.harness import PEERS, passes_for, run_once
 from benchmarks.peers.images import ImageSet, make_images
 from benchmarks.peers.node import LOOPBACK
-from benchmarks.peers.peer import NFS_MOUNT, Tools
+from benchmarks.peers.peer import BUILD, Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY, Result, environment, summarize, write_json
 
@@ -58,19 +58,25 @@ def peer_names(text: str) -> list[str]:
     return names
 
 
+def build(program: str) -> None:
+    """Builds a program of this folder; says what went wrong."""
+    say(f"{program}: building")
+    for command in (
+        ["cmake", "--preset", "release"],
+        ["cmake", "--build", "--preset", "release", "--target", program],
+    ):
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+        if done.returncode != 0:
+            say(f"{program}: {' '.join(command)} failed: {done.stdout[-1000:]}{done.stderr}")
+            return
+
+
 def install(names: Sequence[str], tools: Tools) -> int:
     """Installs what can be installed without rights; tells of the rest. Returns failures."""
     failures = 0
-    if any(PEERS[name].mounts for name in names) and not NFS_MOUNT.exists():
-        say("nfs_mount: building")
-        for command in (
-            ["cmake", "--preset", "release"],
-            ["cmake", "--build", "--preset", "release", "--target", "nfs_mount"],
-        ):
-            done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-            if done.returncode != 0:
-                say(f"nfs_mount: {' '.join(command)} failed: {done.stdout[-1000:]}{done.stderr}")
-                break
+    for program in sorted({program for name in names for program in PEERS[name].builds}):
+        if not (BUILD / program).exists():
+            build(program)
     for name in names:
         say(f"{name}: installing")
         try:

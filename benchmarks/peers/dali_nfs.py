@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from benchmarks.peers import mounts, servers
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import BATCH_SIZE, Marks, Peer, Service, Tools
+from benchmarks.peers.peer import BATCH_SIZE, Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
 from benchmarks.processes import BenchmarkError, command_line, run_json
 
@@ -35,6 +35,7 @@ class Dali(Peer):
     environment = "dali"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     mounts = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "readers": 4,
@@ -42,10 +43,6 @@ class Dali(Peer):
         "connections": 32,
         "read_ahead_kb": 8192,
     }
-
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
 
     def prepare(self) -> Path:
         if BATCH_SIZE % self.settings["readers"] != 0:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from benchmarks.peers import mounts, servers
 from benchmarks.peers.images import image_path
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import Marks, Peer, Service, Tools
+from benchmarks.peers.peer import Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
 
 
@@ -25,6 +25,7 @@ class Grain(Peer):
     environment = "grain"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     mounts = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "threads": 64,
@@ -32,10 +33,6 @@ class Grain(Peer):
         "connections": 64,
         "read_ahead_kb": 8192,
     }
-
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
 
     def prepare(self) -> Path:
         images = self.work.images

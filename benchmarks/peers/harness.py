@@ -23,9 +23,11 @@ from benchmarks.peers.meter import (
     process_group,
 )
 from benchmarks.peers.mosaic import Mosaic
+from benchmarks.peers.nginx_sendfile import Nginx
 from benchmarks.peers.node import Node
 from benchmarks.peers.paper_python import PaperPython
 from benchmarks.peers.peer import Peer, Tools, Work
+from benchmarks.peers.raw_tcp import RawTcp
 from benchmarks.peers.spdl_http import Spdl
 from benchmarks.peers.tf_data_service import TfDataService
 from benchmarks.peers.torch_files import TorchNfs, TorchSshfs
@@ -47,6 +49,8 @@ PEERS: Mapping[str, type[Peer]] = {
         Spdl,
         TorchNfs,
         TorchSshfs,
+        RawTcp,
+        Nginx,
         Iperf3,
     )
 }

@@ -18,10 +18,11 @@ import json
 import os
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 # An image begins as a JPEG file does (SOI), with a comment segment of 8 bytes: its number.
 NUMBER_PREFIX = b"\xff\xd8\xff\xfe\x00\x0a"
@@ -35,14 +36,55 @@ class WrongImagesError(Exception):
     """The images that came are not those that were to come."""
 
 
-class Recorder:
+class Clock(ABC):
+    """The time of a reader: a `with` block, at whose end it prints what `result` gives."""
+
+    def __init__(self, task: Task) -> None:
+        self._handshake = bool(task.get("handshake"))
+        self.begin_s = self.end_s = 0.0
+        # Results have a stream of their own: what libraries print goes to standard error.
+        self._results = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    @abstractmethod
+    def result(self) -> dict[str, Any]:
+        """What has come in how much time; called when the clock has stopped."""
+
+    def __enter__(self) -> Self:
+        self._synchronize("ready")
+        self.begin_s = time.perf_counter()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exception is not None:
+            return
+        self.end_s = time.perf_counter()
+        self._synchronize("done")
+        result = self.result()
+        self._results.write(json.dumps(result) + "\n")
+        self._results.flush()
+
+    def _synchronize(self, word: str) -> None:
+        if self._handshake:
+            self._results.write(word + "\n")
+            self._results.flush()
+            if not sys.stdin.readline():
+                raise SystemExit("the harness has ended")
+
+
+class Recorder(Clock):
     """Counts images, adds up all bytes of each, and afterwards compares them with the catalogue."""
 
     def __init__(self, task: Task) -> None:
         import numpy as np
 
+        super().__init__(task)
         self._np = np
-        self._handshake = bool(task.get("handshake"))
         self._passes = int(task["passes"])
         catalogue = json.loads(Path(task["catalogue"]).read_text())
         self._expected_bytes = np.array(catalogue["bytes"], np.int64)
@@ -54,10 +96,6 @@ class Recorder:
         self._pass_ends: list[float] = []
         self._next_pass_end = len(self._expected_bytes)
         self._first_batch: float | None = None
-        self._begin = self._end = 0.0
-        # Results have a stream of their own: what libraries print goes to standard error.
-        self._results = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)
 
     def add(self, images: Iterable[Any]) -> None:
         """A batch in the trainer's hands: every byte of every image is read, once.
@@ -68,9 +106,12 @@ class Recorder:
         np = self._np
         for image in images:
             data = np.frombuffer(image, np.uint8)
-            self._numbers.append(int.from_bytes(data[NUMBER_AT:NUMBER_END].tobytes(), "little"))
+            self._numbers.append(number_of(data))
             self._bytes.append(data.size)
             self._sums.append(int(np.add.reduce(data, dtype=np.uint8)))
+        self._count_batch()
+
+    def _count_batch(self) -> None:
         self._batches += 1
         now = time.perf_counter()
         if self._first_batch is None:
@@ -79,45 +120,25 @@ class Recorder:
             self._pass_ends.append(now)
             self._next_pass_end += len(self._expected_bytes)
 
-    def __enter__(self) -> "Recorder":
-        self._synchronize("ready")
-        self._begin = time.perf_counter()
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if exception is not None:
-            return
-        self._end = self._pass_ends[-1] if self._pass_ends else time.perf_counter()
-        self._synchronize("done")
-        result = self._result()
-        self._results.write(json.dumps(result) + "\n")
-        self._results.flush()
-
-    def _synchronize(self, word: str) -> None:
-        if self._handshake:
-            self._results.write(word + "\n")
-            self._results.flush()
-            if not sys.stdin.readline():
-                raise SystemExit("the harness has ended")
-
-    def _result(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         self._check()
-        ends = [self._begin, *self._pass_ends]
+        ends = [self.begin_s, *self._pass_ends]
         assert self._first_batch is not None
         return {
             "images": len(self._numbers),
             "batches": self._batches,
-            "bytes": sum(self._bytes),
-            "checksum": sum(self._sums),
-            "seconds": self._end - self._begin,
-            "first_batch_s": self._first_batch - self._begin,
+            "bytes": self._total_bytes(),
+            "checksum": self._checksum(),
+            "seconds": self._pass_ends[-1] - self.begin_s,
+            "first_batch_s": self._first_batch - self.begin_s,
             "epoch_seconds": [b - a for a, b in itertools.pairwise(ends)],
         }
+
+    def _total_bytes(self) -> int:
+        return sum(self._bytes)
+
+    def _checksum(self) -> int | None:
+        return sum(self._sums)
 
     def _check(self) -> None:
         """Every image of every pass came once, whole and unchanged."""
@@ -135,11 +156,20 @@ class Recorder:
             raise WrongImagesError(
                 f"image {number} came {times[number]} times in {self._passes} passes"
             )
+        self._check_contents(places)
+
+    def _check_contents(self, places: Any) -> None:
+        np = self._np
         changed = (self._expected_bytes[places] != self._bytes) | (
             self._expected_sums[places] != np.array(self._sums, np.uint8)
         )
         if changed.any():
             raise WrongImagesError(f"image {places[np.argmax(changed)]} came with other bytes")
+
+
+def number_of(image: Any) -> int:
+    """The number that an encoded image carries; `image` has the buffer interface."""
+    return int.from_bytes(memoryview(image)[NUMBER_AT:NUMBER_END], "little")
 
 
 def run_action(**actions: Callable[[Task], None]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from benchmarks.peers import mounts, servers
 from benchmarks.peers.images import passes_of
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import Marks, Peer, Service, Tools
+from benchmarks.peers.peer import Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
 from benchmarks.peers.torch_batches import pack, unpack, worker_options
 
@@ -38,6 +38,7 @@ class TorchNfs(TorchFiles):
     title = "PyTorch DataLoader over NFSv4"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     defaults: ClassVar[Mapping[str, Any]] = {
         "workers": 16,
         "connections": 32,
@@ -46,10 +47,6 @@ class TorchNfs(TorchFiles):
 
     def prepare(self) -> Path:
         return self.work.images.folder
-
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:

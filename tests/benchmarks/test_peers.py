@@ -36,7 +36,7 @@ from benchmarks.peers.reading import NUMBER_AT, NUMBER_END
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY
 
-QUICK = ("emlio", "emlio-pull", "paper-python", "iperf3")
+QUICK = ("emlio", "emlio-pull", "paper-python", "raw-tcp", "nginx", "iperf3")
 # Few processes and threads: these runs are to work, not to be quick.
 SMALL: dict[str, dict[str, Any]] = {
     "paper-python": {"threads": 2},
@@ -49,8 +49,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "spdl": {"threads": 4},
     "torch-nfs": {"workers": 2, "connections": 4},
     "torch-sshfs": {"workers": 2, "connections": 2},
+    "raw-tcp": {"streams": 3},
+    "nginx": {"streams": 3},
     "iperf3": {"streams": 2},
 }
+
+
+BRIEF = ("emlio-pull", "raw-tcp", "iperf3")  # programs that need a few milliseconds for so little
 
 
 class EnvironmentsHere(Environments):
@@ -372,9 +377,9 @@ def test_every_peer_reads_every_image_once_a_pass(
         assert row["first_batch_s"] > 0
     for node in ("storage", "compute"):
         assert row[node]["cpu_s"] > 0
-        # A program that needs a few milliseconds may end between two looks.
+        # A program may begin and end between two looks.
         peak = row[node]["peak_memory_bytes"]
-        assert peak > 1_000_000 if peak is not None else name in ("emlio-pull", "iperf3")
+        assert peak > 1_000_000 if peak is not None else name in BRIEF
         assert row[node]["wire_sent_bytes"] is None
     assert "MB/s" in describe(row)
 
@@ -386,6 +391,19 @@ def test_a_reader_that_fails_is_an_error_with_its_message(
     shutil.copytree(images.tfrecord(), others.root / "tfrecord")
     with pytest.raises(BenchmarkError, match="came with other bytes"):
         run(tools, "emlio", others)
+
+
+def test_plain_sockets_notice_a_changed_byte(tmp_path: Path, tools: Tools) -> None:
+    lacking = PEERS["raw-tcp"].missing(tools)
+    if lacking:
+        pytest.skip("missing: " + "; ".join(lacking))
+    damaged = make_images(tmp_path, 20, 10_000)
+    shard = min(damaged.tfrecord().iterdir())
+    data = bytearray(shard.read_bytes())
+    data[100] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(BenchmarkError, match=r"raw_tcp_peer failed .*wrong checksum"):
+        run(tools, "raw-tcp", damaged)
 
 
 def test_a_run_that_takes_too_long_is_ended(images: ImageSet, tools: Tools) -> None:
