@@ -145,6 +145,7 @@ def run(
                     tools=tools,
                     settings=settings,
                     limit_s=args.limit_s,
+                    decode=args.decode,
                 )
             except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
                 failures[name] = str(error)
@@ -160,6 +161,7 @@ def results(rows: Sequence[dict[str, Any]]) -> list[Result]:
     for row in rows:
         prefix = row["peer"].replace("-", "_")
         settings = {"settings": row["settings"], "passes": row["passes"], "images": row["images"]}
+        settings["decode"] = row["decode"]
         cpu = row["storage"]["cpu_s_per_gb"] + row["compute"]["cpu_s_per_gb"]
         found += [
             summarize(f"{prefix}_mb_per_s", [row["mb_per_s"]], "MB/s", **settings),
@@ -187,6 +189,11 @@ def main() -> int:
     )
     parser.add_argument(
         "--photographs", action="store_true", help="JPEG files of about 103 KB that can be decoded"
+    )
+    parser.add_argument(
+        *("--decode",),
+        action="store_true",
+        help="the trainer's side decodes every image (photographs)",
     )
     parser.add_argument("--epochs", type=int, default=1, metavar="N")
     parser.add_argument(
@@ -231,9 +238,13 @@ def main() -> int:
         names = peer_names(",".join(args.install)) if args.install else list(PEERS)
         return 1 if install(names, tools) else 0
 
-    chosen = args.peers or [name for name, peer in PEERS.items() if not peer.missing(tools)]
+    chosen = args.peers or [
+        name
+        for name, peer in PEERS.items()
+        if not peer.missing(tools) and (peer.decodes or not args.decode)
+    ]
     try:
-        mean_bytes = None if args.photographs else args.image_bytes
+        mean_bytes = None if args.photographs or args.decode else args.image_bytes
         images = make_images(args.cache / "images", args.images, mean_bytes)
     except BenchmarkError as error:
         say(f"error: {error}")

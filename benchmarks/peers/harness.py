@@ -71,6 +71,7 @@ def run_once(
     tools: Tools,
     settings: Mapping[str, Any] | None = None,
     limit_s: float = 600.0,
+    decode: bool = False,
 ) -> dict[str, Any]:
     """Serves the images on one node and reads them on the other; what came, and what it cost.
 
@@ -83,6 +84,7 @@ def run_once(
         tools: what is installed.
         settings: those that differ from the peer's defaults.
         limit_s: a run that takes longer is ended.
+        decode: the trainer's side decodes images, which must be photographs, into pictures.
 
     Returns:
         The row that README.md describes; JSON values only.
@@ -92,7 +94,7 @@ def run_once(
     """
     with tempfile.TemporaryDirectory(prefix=f"emlio-{peer}-") as scratch:
         Path(scratch).chmod(0o755)  # servers that give up their rights read it
-        work = Work(images, passes, Path(scratch), tools, limit_s)
+        work = Work(images, passes, Path(scratch), tools, limit_s, decode)
         made = PEERS[peer](work, settings)
         folder = made.prepare()
         if folder is not None:
@@ -124,6 +126,7 @@ def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
     row: dict[str, Any] = {
         "peer": peer.name,
         "settings": peer.settings,
+        "decode": peer.work.decode,
         "passes": peer.work.passes,
         "images": None,
         "batches": None,

@@ -31,6 +31,7 @@ class Nginx(Peer):
     title = "nginx, sendfile"
     programs = (servers.NGINX,)
     delivers_images = False
+    decodes = False
     defaults: ClassVar[Mapping[str, Any]] = {"streams": 8}
 
     @property

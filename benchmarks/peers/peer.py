@@ -62,6 +62,7 @@ class Work:
     scratch: Path
     tools: Tools
     limit_s: float = 600.0
+    decode: bool = False  # the trainer's side decodes
 
 
 class Peer(ABC):
@@ -80,10 +81,15 @@ class Peer(ABC):
     builds: ClassVar[tuple[str, ...]] = ()  # programs of this folder, made by the preset `release`
     mounts: ClassVar[bool] = False
     delivers_images: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, work: Work, settings: Mapping[str, Any] | None = None) -> None:
         self.work = work
+        if work.decode and not self.decodes:
+            raise BenchmarkError(
+                f"{self.name} decodes nothing: leave it out, or run without decode"
+            )
         unknown = set(settings or {}) - set(self.defaults)
         if unknown:
             raise BenchmarkError(
@@ -157,6 +163,8 @@ class Peer(ABC):
             "passes": self.work.passes,
             "count": self.work.images.count,
             "catalogue": str(self.work.images.catalogue),
+            "decode": self.work.decode,
+            "sketches": str(self.work.images.sketches()) if self.work.decode else None,
             "scratch": str(self.work.scratch),
         }
 

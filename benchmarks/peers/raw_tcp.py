@@ -28,6 +28,7 @@ class RawTcp(Peer):
     name = "raw-tcp"
     title = "EMLIO's work by plain sockets"
     builds = (PROGRAM,)
+    decodes = False
     defaults: ClassVar[Mapping[str, Any]] = {"streams": 8}
 
     def prepare(self) -> Path:

@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every reader does with the images that it is given: count, touch, and check them.
 
+Where images are decoded, the trainer gets pictures and beside them the images' numbers. A picture
+is the whole image as an RGB array of uint8, SIDE x SIDE. Each peer decodes with what its users
+decode with, so that pictures of one image differ a little: decoders round differently, and scale
+with different filters. What is compared is therefore a sketch of each, the mean colours of its four
+quarters, which tells one image from another, and red from blue.
+
 A reader is a process of its own, in the environment of its peer. It runs
 
     with Recorder(task) as recorder:  # the clock runs inside
         for batch in ...:
-            recorder.add(batch)
+            recorder.add(batch)  # or add_pictures
 
 and prints one JSON object at the end. With `"handshake": true` in the task it prints `ready` before
 its clock starts and `done` after it has stopped, and waits for a line each time: the harness reads
@@ -28,6 +34,11 @@ from typing import Any, Self
 NUMBER_PREFIX = b"\xff\xd8\xff\xfe\x00\x0a"
 NUMBER_AT = len(NUMBER_PREFIX)
 NUMBER_END = NUMBER_AT + 8
+
+SIDE = 224
+SHAPE = (SIDE, SIDE, 3)
+SKETCHED = 8  # of the rows and the columns every eighth goes into the sketch
+SKETCH_TOLERANCE = 4.0  # of 255
 
 Task = Mapping[str, Any]
 
@@ -89,9 +100,13 @@ class Recorder(Clock):
         catalogue = json.loads(Path(task["catalogue"]).read_text())
         self._expected_bytes = np.array(catalogue["bytes"], np.int64)
         self._expected_sums = np.array(catalogue["sums"], np.uint8)
+        self._expected_sketches: Any = None
+        if task.get("decode"):
+            self._expected_sketches = np.array(json.loads(Path(task["sketches"]).read_text()))
         self._numbers: list[int] = []
         self._bytes: list[int] = []
         self._sums: list[int] = []
+        self._sketches: list[list[float]] = []
         self._batches = 0
         self._pass_ends: list[float] = []
         self._next_pass_end = len(self._expected_bytes)
@@ -111,6 +126,18 @@ class Recorder(Clock):
             self._sums.append(int(np.add.reduce(data, dtype=np.uint8)))
         self._count_batch()
 
+    def add_pictures(self, numbers: Iterable[int], pictures: Iterable[Any]) -> None:
+        """The same for a batch that was decoded: arrays of SHAPE, and the numbers of the images."""
+        np = self._np
+        for number, picture in zip(numbers, pictures, strict=True):
+            data = np.asarray(picture)
+            if data.shape != SHAPE or data.dtype != np.uint8:
+                raise WrongImagesError(f"a picture of {data.dtype} {data.shape} came")
+            self._numbers.append(int(number))
+            self._sums.append(int(np.add.reduce(data.reshape(-1), dtype=np.uint8)))
+            self._sketches.append(sketch(data))
+        self._count_batch()
+
     def _count_batch(self) -> None:
         self._batches += 1
         now = time.perf_counter()
@@ -127,18 +154,12 @@ class Recorder(Clock):
         return {
             "images": len(self._numbers),
             "batches": self._batches,
-            "bytes": self._total_bytes(),
-            "checksum": self._checksum(),
+            "bytes": int(self._expected_bytes.sum()) * self._passes,
+            "checksum": sum(self._sums) if self._expected_sketches is None else None,
             "seconds": self._pass_ends[-1] - self.begin_s,
             "first_batch_s": self._first_batch - self.begin_s,
             "epoch_seconds": [b - a for a, b in itertools.pairwise(ends)],
         }
-
-    def _total_bytes(self) -> int:
-        return sum(self._bytes)
-
-    def _checksum(self) -> int | None:
-        return sum(self._sums)
 
     def _check(self) -> None:
         """Every image of every pass came once, whole and unchanged."""
@@ -160,6 +181,16 @@ class Recorder(Clock):
 
     def _check_contents(self, places: Any) -> None:
         np = self._np
+        if self._expected_sketches is not None:
+            if len(self._sketches) != len(places):
+                raise WrongImagesError("images came that nobody had decoded")
+            off = np.abs(self._expected_sketches[places] - self._sketches).max(axis=1)
+            if (off > SKETCH_TOLERANCE).any():
+                raise WrongImagesError(
+                    f"image {places[np.argmax(off)]} came as another picture, or in other colours: "
+                    f"quarters are {off.max():.1f} of 255 away from what they should be"
+                )
+            return
         changed = (self._expected_bytes[places] != self._bytes) | (
             self._expected_sums[places] != np.array(self._sums, np.uint8)
         )
@@ -170,6 +201,14 @@ class Recorder(Clock):
 def number_of(image: Any) -> int:
     """The number that an encoded image carries; `image` has the buffer interface."""
     return int.from_bytes(memoryview(image)[NUMBER_AT:NUMBER_END], "little")
+
+
+def sketch(picture: Any) -> list[float]:
+    """The mean colours of a picture's quarters, by a sample of its pixels."""
+    sample = picture[SKETCHED // 2 :: SKETCHED, SKETCHED // 2 :: SKETCHED]
+    half = SIDE // SKETCHED // 2
+    means: list[float] = sample.reshape(2, half, 2, half, 3).mean(axis=(1, 3)).ravel().tolist()
+    return means
 
 
 def run_action(**actions: Callable[[Task], None]) -> None:

@@ -12,6 +12,7 @@ sshfs: max_conns=16; its main loop has at most 10 requests under way. Caches on,
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from benchmarks.peers.images import passes_of
 from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
-from benchmarks.peers.torch_batches import pack, unpack, worker_options
+from benchmarks.peers.torch_batches import collate, record, worker_options
 
 
 class TorchFiles(Peer):
@@ -122,10 +123,10 @@ def read(task: Task) -> None:
         for batch in DataLoader(
             files,
             batch_size=task["batch_size"],
-            collate_fn=pack,
+            collate_fn=functools.partial(collate, decode=task["decode"]),
             **worker_options(task["settings"]["workers"]),
         ):
-            recorder.add(unpack(batch))
+            record(recorder, batch)
 
 
 if __name__ == "__main__":
