@@ -99,10 +99,11 @@ def run_once(
         folder = made.prepare()
         if folder is not None:
             load_into_memory(folder)
-        return _measured(made, storage, compute)
+        return measured(made, storage, compute)
 
 
-def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
+def measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
+    """Runs a peer that is prepared; its row."""
     usage: dict[str, list[Usage]] = {}
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]
