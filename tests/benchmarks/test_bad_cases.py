@@ -105,14 +105,17 @@ def test_a_run_that_ends_before_its_last_phase_is_an_error() -> None:
 
 
 def test_goals_are_of_figures_that_there_are() -> None:
-    run = {"settings": {}, "phases": [{"steady_mb_per_s": 1.0, "until_steady_s": 0.0}] * 3}
+    run = {
+        "settings": {},
+        "phases": [{"steady_mb_per_s": 1.0, "until_steady_s": 0.0, "longest_wait_s": 0.0}] * 3,
+    }
     names = {result.metric for case in CASES for result in case_results(case, [run])}
     assert {goal for goal in GOALS if "slow_consumer" not in goal} <= names
 
 
 def test_times_until_steady_are_given_only_where_every_run_was() -> None:
-    phases = [{"steady_mb_per_s": 1.0, "until_steady_s": 0.5}] * 3
-    never = [*phases[:2], {"steady_mb_per_s": 0.0, "until_steady_s": None}]
+    phases = [{"steady_mb_per_s": 1.0, "until_steady_s": 0.5, "longest_wait_s": 0.0}] * 3
+    never = [*phases[:2], {"steady_mb_per_s": 0.0, "until_steady_s": None, "longest_wait_s": 4.0}]
     both = case_results(
         OUTAGE, [{"settings": {}, "phases": phases}, {"settings": {}, "phases": never}]
     )
