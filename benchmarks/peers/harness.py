@@ -23,9 +23,11 @@ from benchmarks.peers.meter import (
     process_group,
 )
 from benchmarks.peers.mosaic import Mosaic
+from benchmarks.peers.nginx_sendfile import Nginx
 from benchmarks.peers.node import Node
 from benchmarks.peers.paper_python import PaperPython
 from benchmarks.peers.peer import Peer, Tools, Work
+from benchmarks.peers.raw_tcp import RawTcp
 from benchmarks.peers.spdl_http import Spdl
 from benchmarks.peers.tf_data_service import TfDataService
 from benchmarks.peers.torch_files import TorchNfs, TorchSshfs
@@ -47,6 +49,8 @@ PEERS: Mapping[str, type[Peer]] = {
         Spdl,
         TorchNfs,
         TorchSshfs,
+        RawTcp,
+        Nginx,
         Iperf3,
     )
 }
@@ -68,6 +72,7 @@ def run_once(
     settings: Mapping[str, Any] | None = None,
     limit_s: float = 600.0,
     watch: Callable[[str], None] | None = None,
+    decode: bool = False,
 ) -> dict[str, Any]:
     """Serves the images on one node and reads them on the other; what came, and what it cost.
 
@@ -81,6 +86,7 @@ def run_once(
         settings: those that differ from the peer's defaults.
         limit_s: a run that takes longer is ended.
         watch: called with "ready" right before the clock starts, with "done" once it has stopped.
+        decode: the trainer's side decodes images, which must be photographs, into pictures.
 
     Returns:
         The row that README.md describes; JSON values only.
@@ -90,7 +96,7 @@ def run_once(
     """
     with tempfile.TemporaryDirectory(prefix=f"emlio-{peer}-") as scratch:
         Path(scratch).chmod(0o755)  # servers that give up their rights read it
-        work = Work(images, passes, Path(scratch), tools, limit_s)
+        work = Work(images, passes, Path(scratch), tools, limit_s, decode)
         made = PEERS[peer](work, settings)
         folder = made.prepare()
         if folder is not None:
@@ -127,6 +133,7 @@ def measured(
     row: dict[str, Any] = {
         "peer": peer.name,
         "settings": peer.settings,
+        "decode": peer.work.decode,
         "passes": peer.work.passes,
         "images": None,
         "batches": None,

@@ -17,7 +17,7 @@ from benchmarks.peers.harness import PEERS
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import environment
-from benchmarks.wan import metrics, tables
+from benchmarks.wan import bad_cases, metrics, tables
 from benchmarks.wan.bands import is_settled, judge, load_bands, verdict_table
 from benchmarks.wan.options import chosen_cells, parse
 from benchmarks.wan.running import Plan, Runner, missing_peers
@@ -169,6 +169,8 @@ def list_cells(runner: Runner) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Does what the command line says; returns the exit code."""
+    if "--bad-cases" in arguments:
+        return bad_cases.main([word for word in arguments if word != "--bad-cases"])
     options = parse(arguments)
     act: Callable[[argparse.Namespace, Runner, Store], int] = check if options.check else measure
     try:

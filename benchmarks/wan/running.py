@@ -218,7 +218,6 @@ class Runner:
             "link": self._link_facts(lab, cell.line),
             "bounded": amount.bounded,
         }
-        more: dict[str, Any] = {"decode": True} if cell.workload.decode else {}
         try:
             with Watch(lab) as watch:
                 row |= run_once(
@@ -229,7 +228,7 @@ class Runner:
                     settings=settings,
                     limit_s=LIMIT_S,
                     watch=watch.mark,
-                    **more,
+                    decode=cell.workload.decode,
                 )
             return row | watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
         except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
