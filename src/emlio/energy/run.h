@@ -57,9 +57,9 @@ struct ClockOffset {
 
 // One node of a run. What changes while it runs is written again by RunStore::UpdateNode.
 struct NodeInfo {
-  std::string name;     // the host's
-  std::string role;     // "storage", "compute", or whatever the run calls it
-  std::string boot_id;  // tells two boots of one host apart
+  std::string name;          // the host's
+  std::string role;          // "storage", "compute", or whatever the run calls it
+  std::string boot_id;       // tells two boots of one host apart
   std::string facts = "{}";  // of the machine: a JSON object
   int64_t interval_ns = 0;   // between ticks
   std::vector<Domain> domains;

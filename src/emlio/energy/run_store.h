@@ -20,7 +20,8 @@ struct RunStoreOptions {
   // What may wait for the disk: more is dropped and counted. A tick of 20 domains takes 2 KB.
   size_t max_waiting_ticks = 6000;
   size_t max_waiting_windows = 100'000;
-  // After a loss of power at most so much is missing. What a process wrote survives its end at once.
+  // After a loss of power at most so much is missing. What a process wrote survives its end at
+  // once.
   int64_t sync_interval_ns = kNsPerSecond;
   // Ticks that are packed together.
   size_t chunk_ticks = 600;
