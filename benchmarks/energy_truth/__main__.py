@@ -75,9 +75,13 @@ def one_of(known: Sequence[str]) -> Any:
     return parse
 
 
-def run_once(tool: Tool, scenario: Scenario) -> Run:
-    """Raises BenchmarkError where it could not be run."""
-    reading = read(tool, scenario)
+def run_once(tool: Tool, scenario: Scenario) -> Run | str:
+    """A run, or why it could not be made."""
+    try:
+        reading = read(tool, scenario)
+    except BenchmarkError as error:
+        say(f"{tool.name} on {error}")
+        return f"{tool.name} on {error}"
     verdict = judge(scenario, type(tool), reading)
     begin, end = reading.window()
     run = Run(
@@ -175,7 +179,7 @@ def results(runs: Sequence[Run]) -> list[Result]:
 def install(names: Sequence[str], installed: Installed) -> int:
     failures = 0
     for name in names:
-        if not TOOLS[name].package:
+        if name not in TOOLS or not TOOLS[name].package:
             continue
         say(f"{name}: installing")
         try:
@@ -186,35 +190,35 @@ def install(names: Sequence[str], installed: Installed) -> int:
     return 1 if failures else 0
 
 
-def measure(args: argparse.Namespace, installed: Installed) -> list[Run]:
-    """All runs that were asked for, and possible.
+def measure(args: argparse.Namespace, installed: Installed) -> tuple[list[Run], list[str]]:
+    """All runs that were asked for, and why some could not be made.
 
     Raises:
-        BenchmarkError: a tool that was asked for is missing, or could not be run.
+        BenchmarkError: a tool that was asked for is missing, or there are no hosts here.
     """
-    scenarios = [scenario for scenario in SCENARIOS if scenario.name in args.scenarios]
     work: list[tuple[Tool, Scenario]] = []
-    for name in args.tools:
-        tool = TOOLS[name](installed)
-        if lacking := tool.missing():
-            raise BenchmarkError(f"{name} is missing: {lacking}")
-        work += [(tool, scenario) for scenario in scenarios]
-    if POWER_PMU.name in args.scenarios:
-        for name, reader in PMU_READERS.items():
-            tool = reader(installed)
-            if "--user" in namespaces():
-                say(f"{name} on {POWER_PMU.name}: NOT RUN, counting a CPU's events takes root here")
-            elif lacking := tool.missing():
-                say(f"{name} on {POWER_PMU.name}: NOT RUN, it is missing: {lacking}")
-            elif name in args.tools or name not in TOOLS:
-                work.append((tool, POWER_PMU))
+    for known, scenarios in ((TOOLS, SCENARIOS), (PMU_READERS, (POWER_PMU,))):
+        chosen = [scenario for scenario in scenarios if scenario.name in args.scenarios]
+        if POWER_PMU in chosen and "--user" in namespaces():
+            say(f"{POWER_PMU.name} is NOT RUN: counting the events of a CPU takes root here")
+            continue
+        for name, tool in known.items():
+            if name not in args.tools or not chosen:
+                continue
+            if lacking := tool(installed).missing():
+                raise BenchmarkError(f"{name} is missing: {lacking}")
+            work += [(tool(installed), scenario) for scenario in chosen]
+    work.sort(key=lambda one: one[1].window_s, reverse=True)  # so that no long one is the last
+    namespaces()
     stand_in_for_nvml()
     with ThreadPoolExecutor(args.jobs) as pool:
-        done = pool.map(lambda one: run_once(*one), work * args.rounds)
-        return list(done)
+        done = list(pool.map(lambda one: run_once(*one), work * args.rounds))
+    runs = [one for one in done if isinstance(one, Run)]
+    return runs, [one for one in done if isinstance(one, str)]
 
 
 def main() -> int:
+    tools = [*TOOLS, *(name for name in PMU_READERS if name not in TOOLS)]
     names = [*(scenario.name for scenario in SCENARIOS), POWER_PMU.name]
     parser = argparse.ArgumentParser(prog="benchmarks/energy_truth/run", description=__doc__)
     parser.add_argument(
@@ -225,9 +229,7 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="EMLIO alone, once, within 50 s; or --tools, once"
     )
-    parser.add_argument(
-        "--tools", type=one_of(list(TOOLS)), metavar="A,B", help=f"of {', '.join(TOOLS)}"
-    )
+    parser.add_argument("--tools", type=one_of(tools), metavar="A,B", help=f"of {', '.join(tools)}")
     parser.add_argument(
         "--scenarios", type=one_of(names), default=names, metavar="A,B", help="of the scenarios"
     )
@@ -254,13 +256,14 @@ def main() -> int:
     args = parser.parse_args()
     installed = Installed(Environments(args.cache, REQUIREMENTS), args.emlio.absolute())
     args.rounds = args.rounds or (1 if args.quick else 3)
-    args.tools = args.tools or (["emlio"] if args.quick else list(TOOLS))
+    args.tools = args.tools or (["emlio"] if args.quick else tools)
     if args.install:
         return install(args.tools, installed)
     try:
+        failures: list[str] = []
         runs = [Run(**run) for file in args.join for run in json.loads(file.read_text())["runs"]]
         if not args.join:
-            runs = measure(args, installed)
+            runs, failures = measure(args, installed)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1
@@ -268,9 +271,12 @@ def main() -> int:
     print(table(runs))
     if args.json is not None:
         versions = {run.tool: run.version for run in runs}
-        write_json(args.json, environment(versions), found, runs=[vars(run) for run in runs])
-    goals = [result for result in found if result.metric in GOALS]
-    return 0 if all(GOALS[goal.metric].is_met_by(goal.value) for goal in goals) else 1
+        details = {"runs": [vars(run) for run in runs], "failures": failures}
+        write_json(args.json, environment(versions), found, **details)
+    missed = [
+        one for one in found if one.metric in GOALS and not GOALS[one.metric].is_met_by(one.value)
+    ]
+    return 1 if failures or missed else 0
 
 
 if __name__ == "__main__":

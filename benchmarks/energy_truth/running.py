@@ -4,6 +4,7 @@
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import subprocess
@@ -12,13 +13,17 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.energy_truth.host import HOST_FAILED
+from benchmarks.energy_truth.host import HOST_FAILED, stood_file
 from benchmarks.energy_truth.scenarios import Scenario
 from benchmarks.energy_truth.tool import Reading, Tool
+from benchmarks.energy_truth.work import TOO_LATE
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY
 
 LIMIT_S = 120.0
+# Counters that stand still for longer are no reference: 0.7 % of the shortest window.
+MAX_STOOD_S = 0.04
+TRIES = 5
 NVML = "src/emlio/energy/stubs/libnvidia-ml.so.1"
 
 
@@ -62,15 +67,21 @@ def stand_in_for_nvml() -> Path:
     return places[0]
 
 
+class TooBusyError(BenchmarkError):
+    """The machine did not let the counters move as they should."""
+
+
 def on_host(
     scenario: Scenario,
     lead_s: float,
     command: Sequence[str],
     prefix: Sequence[str] | None = None,
+    max_stood_s: float = math.inf,
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a command on a host of the scenario.
 
     Raises:
+        TooBusyError: it ran, and the counters stood still for longer than `max_stood_s`.
         BenchmarkError: it could not be started or did not end in time.
     """
     library = stand_in_for_nvml()
@@ -116,16 +127,31 @@ def on_host(
             process.wait()
         if process.returncode == HOST_FAILED:
             raise BenchmarkError(f"{scenario.name}: {errors.strip()}")
+        stood_s = float(stood_file(root).read_text())
+        if stood_s > max_stood_s and scenario.has_truth:
+            raise TooBusyError(
+                f"{scenario.name}: this machine is too busy: counters stood for {stood_s:.3f} s"
+            )
         return subprocess.CompletedProcess(command, process.returncode, out, errors)
 
 
-def read(tool: Tool, scenario: Scenario) -> Reading:
-    """One run of a tool on the host of a scenario; what it answered.
+def read(tool: Tool, scenario: Scenario, tries: int = TRIES) -> Reading:
+    """What a tool answers on the host of a scenario; again, where the machine was too busy.
 
     Raises:
         BenchmarkError: it could not be run, or what it printed cannot be understood.
     """
     with tempfile.TemporaryDirectory(prefix="emlio-truth-") as folder:
         scratch = Path(folder)
-        done = on_host(scenario, tool.lead_s, tool.command(scratch))
-        return tool.reading(done, scratch)
+        try:
+            command = tool.command(scratch)
+            done = on_host(scenario, tool.lead_s, command, max_stood_s=MAX_STOOD_S)
+            if TOO_LATE in done.stdout + done.stderr:
+                raise TooBusyError(f"{scenario.name}: {TOO_LATE}")
+        except TooBusyError as error:
+            if tries == 1:
+                raise
+            print(f"{tool.name} on {error}; once more", file=sys.stderr, flush=True)
+        else:
+            return tool.reading(done, scratch)
+    return read(tool, scenario, tries - 1)

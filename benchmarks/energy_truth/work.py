@@ -15,6 +15,7 @@ import time
 SECONDS = "EMLIO_TRUTH_SECONDS"
 WRAP_AT = "EMLIO_TRUTH_WRAP_AT"  # 0: none that has to lie inside
 AROUND_A_WRAP_S = 1.0
+TOO_LATE = "the counter wrapped before the work began"
 
 
 def wait() -> tuple[float, float]:
@@ -23,7 +24,7 @@ def wait() -> tuple[float, float]:
     until = begin + float(os.environ[SECONDS])
     if wrap_at := float(os.environ[WRAP_AT]):
         if begin > wrap_at - AROUND_A_WRAP_S:
-            raise SystemExit("the wrap came before the work began: is this machine so busy?")
+            raise SystemExit(TOO_LATE)
         until = max(until, wrap_at + AROUND_A_WRAP_S)
     while (now := time.monotonic()) < until:
         time.sleep(until - now)

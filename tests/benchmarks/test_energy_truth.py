@@ -17,7 +17,13 @@ from benchmarks.energy_truth import work
 from benchmarks.energy_truth.__main__ import PASSED, TOOLS, Run, passes, results, table
 from benchmarks.energy_truth.host import Drive, cpuinfo
 from benchmarks.energy_truth.judge import judge
-from benchmarks.energy_truth.running import namespaces, on_host, read, stand_in_for_nvml
+from benchmarks.energy_truth.running import (
+    TooBusyError,
+    namespaces,
+    on_host,
+    read,
+    stand_in_for_nvml,
+)
 from benchmarks.energy_truth.scenarios import SCENARIOS, Gpu, Scenario, Zone
 from benchmarks.energy_truth.tool import REQUIREMENTS, Installed, Reading, Tool, reading_of
 from benchmarks.energy_truth.with_carbontracker import joules_in
@@ -26,6 +32,7 @@ from benchmarks.energy_truth.with_perf import reading_of_lines
 from benchmarks.energy_truth.with_perun import reading_of_report
 from benchmarks.energy_truth.with_pyjoules import parts_of
 from benchmarks.peers.environments import Environments, default_cache
+from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -210,6 +217,26 @@ def test_counters_of_an_unreadable_host_are_refused_to_root_too() -> None:
 def test_a_host_without_counters_has_no_powercap() -> None:
     ran = on_host(BY_NAME["none"], 1, ["ls", "/sys/class/powercap"])
     assert "No such file" in ran.stderr
+
+
+@pytest.mark.usefixtures("needs_namespaces")
+def test_a_host_whose_counters_stood_still_is_no_reference() -> None:
+    with pytest.raises(TooBusyError, match="counters stood"):
+        on_host(BY_NAME["plain"], 1, ["sleep", "0.1"], max_stood_s=0)
+
+
+@pytest.mark.usefixtures("needs_namespaces")
+def test_work_that_begins_behind_the_wrap_is_done_again() -> None:
+    class Late(Tool):
+        name = "late"
+        lead_s = 0.0
+
+        def command(self, scratch: Path) -> list[str]:
+            return [sys.executable, work.__file__]
+
+    late = Late(Installed(Environments(Path("/no")), Path("/no")))
+    with pytest.raises(TooBusyError, match="before the work began"):
+        read(late, BY_NAME["wrap"], tries=2)
 
 
 @pytest.mark.usefixtures("needs_namespaces")
@@ -416,3 +443,18 @@ def test_installed_tools_answer_on_a_plain_host() -> None:
         readings = list(pool.map(lambda tool: read(tool, BY_NAME["plain"]), there))
     for tool, reading in zip(there, readings, strict=True):
         assert reading.parts.get("cpu", 0) > 0, f"{tool.name}: {reading.said}"
+
+
+@pytest.mark.usefixtures("needs_namespaces")
+def test_emlio_passes_all_scenarios(tools: Tools, tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, "-m", "benchmarks.energy_truth", "--quick"),
+        *("--emlio", str(tools.emlio), "--json", str(tmp_path / "quick.json")),
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads((tmp_path / "quick.json").read_text())
+    (count,) = (one for one in report["results"] if one["metric"] == PASSED)
+    assert count["value"] == 11, ran.stdout
+    for one in report["runs"]:
+        assert sum(one["parts"].values()) == pytest.approx(one["headline"] or 0)
