@@ -214,7 +214,7 @@ SCENARIOS = (
                 low=0.5,
             ),
         ),
-        window_s=20.8,
+        window_s=26,
     ),
 )
 
