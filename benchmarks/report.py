@@ -91,7 +91,8 @@ def summarize(metric: str, samples: Sequence[float], unit: str, **settings: Any)
     )
 
 
-def _first_line(*command: str) -> str:
+def first_line(*command: str) -> str:
+    """The first line that a program prints, run in the repository."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, cwd=REPOSITORY)
     except OSError:
@@ -116,7 +117,7 @@ def environment(versions: Mapping[str, str]) -> dict[str, Any]:
         "memory_gib": round(pages / 2**30, 1),
         "kernel": platform.release(),
         "load_average_1_min": os.getloadavg()[0],
-        "commit": _first_line("git", "describe", "--always", "--dirty", "--abbrev=40"),
+        "commit": first_line("git", "describe", "--always", "--dirty", "--abbrev=40"),
         "versions": {"python": platform.python_version(), **versions},
         "tcp": {
             name: (tcp / name).read_text().strip()

@@ -359,12 +359,9 @@ def test_environments_are_those_of_peers() -> None:
         assert Environments(Path("/nowhere")).versions(name)
 
 
-def test_an_environment_that_cannot_be_installed_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+def test_an_environment_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("./no-such-folder\n")
-    here = Environments(tmp_path / "cache")
+    here = Environments(tmp_path / "cache", requirements=tmp_path)
     with pytest.raises(BenchmarkError, match="no-such-folder"):
         here.install("bad")
     assert not here.is_installed("bad")
@@ -400,11 +397,10 @@ def test_an_environment_is_out_of_date_when_its_base_changes(
         if "venv" in command:
             Path(command[-1], "lib/python3/site-packages").mkdir(parents=True)
 
-    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
     monkeypatch.setattr(environments, "_run", run_nothing)
     (tmp_path / "below.txt").write_text("# nothing\n")
     (tmp_path / "above.txt").write_text("# base: below\n")
-    here = Environments(tmp_path / "cache")
+    here = Environments(tmp_path / "cache", requirements=tmp_path)
     here.install("above")
     assert here.is_installed("below")
     assert here.is_installed("above")

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the NVIDIA driver's library in tests. nvmlInit_v2 reads the file that
-// $EMLIO_STUB_NVML names, one GPU a line, in words "key=value":
+// Stands in for the NVIDIA driver's library in tests, for EMLIO and for whatever reads GPUs through
+// nvidia-ml-py. nvmlInit_v2 reads the file that $EMLIO_STUB_NVML names, one GPU a line, in words
+// "key=value":
 //   uuid=GPU-... pci=00000000:3B:00.0   watts=100   refresh_ms=100   offset_j=123456
 //   period_s=1.3 high_share=0.2 high=3 low=0.5     a square wave of factors of watts
 //   energy=no  power=no  mig=1  module=1  vgpu=1  lost=1   counter_factor=1.5
@@ -203,11 +204,126 @@ struct StubFieldValue {
 STUB_EXPORT int nvmlDeviceGetFieldValues(void* device, int count, StubFieldValue* fields) {
   const Gpu& gpu = *Find(device);
   for (int i = 0; i < count; ++i) {
+    StubFieldValue& field = fields[i];
     const bool module = gpu.Number("module", 0) != 0;
-    const bool known = fields[i].field == 186 && fields[i].scope <= (module ? 1U : 0U);
-    fields[i].result = known && gpu.Text("power") != "no" ? kSuccess : kNotSupported;
-    fields[i].type = 1;
-    fields[i].value = static_cast<unsigned>(Watts(gpu, Refreshed(gpu)) * 1000);
+    if (field.field == 83 && field.scope == 0) {  // energy, in mJ
+      field.type = 3;
+      field.result = nvmlDeviceGetTotalEnergyConsumption(device, &field.value);
+      continue;
+    }
+    const bool known = field.field == 186 && field.scope <= (module ? 1U : 0U);
+    field.result = known && gpu.Text("power") != "no" ? kSuccess : kNotSupported;
+    field.type = 1;
+    field.value = static_cast<unsigned>(Watts(gpu, Refreshed(gpu)) * 1000);
   }
+  return kSuccess;
+}
+
+// What EMLIO does not ask for, and programs that read the same library through nvidia-ml-py do.
+
+STUB_EXPORT int nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+
+STUB_EXPORT int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  std::snprintf(text, size, "580.00.00");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetNVMLVersion(char* text, unsigned size) {
+  std::snprintf(text, size, "13.580.00.00");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetCudaDriverVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return nvmlSystemGetCudaDriverVersion(version);
+}
+
+STUB_EXPORT int nvmlDeviceGetName(void*, char* text, unsigned size) {
+  std::snprintf(text, size, "EMLIO stand-in");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetIndex(void* device, unsigned* index) {
+  *index = static_cast<unsigned>(Find(device) - g_gpus.data());
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMinorNumber(void* device, unsigned* number) {
+  return nvmlDeviceGetIndex(device, number);
+}
+
+STUB_EXPORT int nvmlDeviceGetArchitecture(void*, unsigned* architecture) {
+  *architecture = 9;  // Hopper
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetTemperature(void*, int, unsigned* degrees) {
+  *degrees = 40;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
+  gpu_and_memory[0] = 100;
+  gpu_and_memory[1] = 50;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+  total_free_used[0] = 80ULL << 30;
+  total_free_used[1] = 79ULL << 30;
+  total_free_used[2] = 1ULL << 30;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementLimit(void*, unsigned* milliwatts) {
+  *milliwatts = 1'200'000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
+}
+
+STUB_EXPORT int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* least,
+                                                             unsigned* most) {
+  *least = 100'000;
+  *most = 1'200'000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetComputeMode(void*, int* mode) {
+  *mode = 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPersistenceMode(void*, int* mode) {
+  *mode = 1;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetClockInfo(void*, int, unsigned* mhz) {
+  *mhz = 1500;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* mhz) {
+  return nvmlDeviceGetClockInfo(device, type, mhz);
+}
+
+STUB_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(void*, unsigned* count, void*) {
+  *count = 0;
   return kSuccess;
 }
