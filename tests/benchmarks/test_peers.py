@@ -491,9 +491,9 @@ def test_every_peer_reads_every_image_once_a_pass(
         assert row["first_batch_s"] > 0
     for node in ("storage", "compute"):
         assert row[node]["cpu_s"] > 0
-        # A program may begin and end between two looks.
+        # A program may begin and end between two looks, or be seen when it has hardly begun.
         peak = row[node]["peak_memory_bytes"]
-        assert peak > 1_000_000 if peak is not None else name in BRIEF
+        assert name in BRIEF or (peak is not None and peak > 1_000_000)
         assert row[node]["wire_sent_bytes"] is None
     assert "MB/s" in describe(row)
 
