@@ -259,11 +259,6 @@ STUB_EXPORT int nvmlDeviceGetFieldValues(void* device, int count, StubFieldValue
 
 STUB_EXPORT int nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
 
-STUB_EXPORT int nvmlSystemGetDriverVersion(char* text, unsigned size) {
-  std::snprintf(text, size, "580.00.00");
-  return kSuccess;
-}
-
 STUB_EXPORT int nvmlSystemGetNVMLVersion(char* text, unsigned size) {
   std::snprintf(text, size, "13.580.00.00");
   return kSuccess;
@@ -302,12 +297,6 @@ STUB_EXPORT int nvmlDeviceGetTemperature(void*, int, unsigned* degrees) {
   return kSuccess;
 }
 
-STUB_EXPORT int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
-  gpu_and_memory[0] = 100;
-  gpu_and_memory[1] = 50;
-  return kSuccess;
-}
-
 STUB_EXPORT int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
   total_free_used[0] = 80ULL << 30;
   total_free_used[1] = 79ULL << 30;
@@ -324,10 +313,6 @@ STUB_EXPORT int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned*
   return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
 }
 
-STUB_EXPORT int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
-  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
-}
-
 STUB_EXPORT int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* least,
                                                              unsigned* most) {
   *least = 100'000;
@@ -337,11 +322,6 @@ STUB_EXPORT int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* le
 
 STUB_EXPORT int nvmlDeviceGetComputeMode(void*, int* mode) {
   *mode = 0;
-  return kSuccess;
-}
-
-STUB_EXPORT int nvmlDeviceGetPersistenceMode(void*, int* mode) {
-  *mode = 1;
   return kSuccess;
 }
 
