@@ -25,7 +25,6 @@ from benchmarks.report import (
 GOALS = {
     "monitor_cpu_percent_of_one_core": Goal(at_most=0.5),
     "window_p99_us": Goal(at_most=20),
-    "window_p99_us_four_threads": Goal(at_most=20),
 }
 
 

@@ -211,7 +211,7 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
       std::string(energy::StateName(total.state)));
   std::string text = table.Render(OutputColumns());
   if (!total.missing.empty()) {
-    remark("lack joules, so that there is no total",
+    remark("no joules, so that there is no total",
            fmt::format("{}", fmt::join(total.missing, ", ")));
   }
   if (!total.without.empty()) {

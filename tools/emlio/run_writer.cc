@@ -126,6 +126,8 @@ Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
   for (const energy_agent::NodeReport& other : others) {
     const std::string name = other.node.empty() ? other.endpoint : other.node;
     const bool whole = other.state == energy_agent::NodeState::kWhole;
+    // One that is this host, or another one again, is in the run already.
+    if (other.state == energy_agent::NodeState::kSameHost) continue;
     if (!whole) {
       energy::Note note;
       note.wall_ns = outcome.ended.wall_ns;
@@ -134,8 +136,6 @@ Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
       note.text = other.cause;
       EMLIO_RETURN_IF_ERROR(store_->AddNote(run_id_, note));
     }
-    // One that is this host, or another one again, is in the run already.
-    if (other.state == energy_agent::NodeState::kSameHost) continue;
     energy::NodeInfo info;
     info.name = name;
     info.role = other.role;
