@@ -4,6 +4,7 @@
 
 import datetime
 import json
+import math
 import os
 import platform
 import re
@@ -19,7 +20,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Result:
-    """One figure: the median of n samples, their standard deviation, and what it was made with."""
+    """One figure: the median of n samples, their spread, and what it was made with.
+
+    `ci95` is the 95 % confidence interval of the mean, by Student's distribution; None for one
+    sample.
+    """
 
     metric: str
     value: float
@@ -27,6 +32,8 @@ class Result:
     n: int
     sd: float
     settings: Mapping[str, Any]
+    mean: float | None = None
+    ci95: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,28 @@ class Goal:
         return ", ".join(texts)
 
 
+# Student's t for 97.5 %, by degrees of freedom from 1 on; beyond these the normal distribution's.
+_T_975 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+_NORMAL_975 = 1.96
+
+
+def confidence_95(samples: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % confidence interval of the mean; None for fewer than two samples."""
+    n = len(samples)
+    if n < 2:
+        return None
+    t = _T_975[n - 2] if n - 2 < len(_T_975) else _NORMAL_975
+    mean = statistics.mean(samples)
+    half = t * statistics.stdev(samples) / math.sqrt(n)
+    return mean - half, mean + half
+
+
 def summarize(metric: str, samples: Sequence[float], unit: str, **settings: Any) -> Result:
-    """The median and sample standard deviation of at least one sample."""
+    """Median, mean and spread of at least one sample."""
     return Result(
         metric,
         statistics.median(samples),
@@ -59,10 +86,13 @@ def summarize(metric: str, samples: Sequence[float], unit: str, **settings: Any)
         len(samples),
         statistics.stdev(samples) if len(samples) > 1 else 0.0,
         settings,
+        statistics.mean(samples),
+        confidence_95(samples),
     )
 
 
-def _first_line(*command: str) -> str:
+def first_line(*command: str) -> str:
+    """The first line that a program prints, run in the repository."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, cwd=REPOSITORY)
     except OSError:
@@ -87,7 +117,7 @@ def environment(versions: Mapping[str, str]) -> dict[str, Any]:
         "memory_gib": round(pages / 2**30, 1),
         "kernel": platform.release(),
         "load_average_1_min": os.getloadavg()[0],
-        "commit": _first_line("git", "describe", "--always", "--dirty", "--abbrev=40"),
+        "commit": first_line("git", "describe", "--always", "--dirty", "--abbrev=40"),
         "versions": {"python": platform.python_version(), **versions},
         "tcp": {
             name: (tcp / name).read_text().strip()

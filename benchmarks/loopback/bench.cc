@@ -25,55 +25,21 @@ namespace {
 
 // A run that has not ended by then is stuck: both processes are ended by the alarm.
 constexpr unsigned kDeadlineSeconds = 120;
+constexpr char kLoopback[] = "127.0.0.1";
 
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
-         1e-6 * (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
-double NowSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-int Listen(uint16_t* port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, 64) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    DieErrno("cannot listen on 127.0.0.1");
+sockaddr_in SocketAddress(const std::string& address, uint16_t port) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(port);
+  if (inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
+    Die(address + " is no IPv4 address");
   }
-  *port = ntohs(address.sin_port);
-  return fd;
+  return name;
 }
 
 void NoDelay(int fd) {
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-}
-
-int Connect(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  if (fd < 0 || connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    DieErrno("cannot connect to the server process");
-  }
-  NoDelay(fd);
-  return fd;
-}
-
-int Accept(int listener) {
-  const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  if (fd < 0) DieErrno("accept");
-  NoDelay(fd);
-  return fd;
 }
 
 // Threads that stand ready and all begin at Go.
@@ -131,6 +97,46 @@ void Die(const std::string& what) {
 
 void DieErrno(const std::string& what) { Die(what + ": " + std::strerror(errno)); }
 
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
+         1e-6 * (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+double NowSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int Listen(const std::string& address, uint16_t* port) {
+  sockaddr_in name = SocketAddress(address, *port);
+  socklen_t size = sizeof(name);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&name), size) != 0 || listen(fd, 256) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) {
+    DieErrno("cannot listen on " + address);
+  }
+  *port = ntohs(name.sin_port);
+  return fd;
+}
+
+int Connect(const std::string& address, uint16_t port) {
+  const sockaddr_in name = SocketAddress(address, port);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
+    DieErrno("cannot connect to " + address);
+  }
+  NoDelay(fd);
+  return fd;
+}
+
+int Accept(int listener) {
+  const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  if (fd < 0) DieErrno("accept");
+  NoDelay(fd);
+  return fd;
+}
+
 bool SendAll(int fd, iovec* pieces, int count) {
   msghdr message{};
   while (count > 0) {
@@ -172,7 +178,7 @@ bool ReceiveAll(int fd, void* to, size_t size) {
 
 TransferTimes Run(const Transfer& transfer) {
   uint16_t port = 0;
-  const int listener = Listen(&port);
+  const int listener = Listen(kLoopback, &port);
   int control[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) DieErrno("socketpair");
   const pid_t parent = getpid();
@@ -191,7 +197,7 @@ TransferTimes Run(const Transfer& transfer) {
   char token = 0;
   Get(control[0], &token, 1);
   std::vector<int> fds;
-  for (int i = 0; i < transfer.streams; ++i) fds.push_back(Connect(port));
+  for (int i = 0; i < transfer.streams; ++i) fds.push_back(Connect(kLoopback, port));
   if (transfer.prepare_client) transfer.prepare_client();
   Team team(fds, transfer.receive);
   Get(control[0], &token, 1);

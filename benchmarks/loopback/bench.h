@@ -19,6 +19,17 @@ namespace emlio::bench {
 // Die with the text of errno.
 [[noreturn]] void DieErrno(const std::string& what);
 
+// User and system time of this process.
+double CpuSeconds();
+// Monotonic.
+double NowSeconds();
+
+// A TCP socket that listens on an IPv4 address; port 0 is any, and is set to the one it got.
+int Listen(const std::string& address, uint16_t* port);
+// Streams send at once what they are given (TCP_NODELAY).
+int Connect(const std::string& address, uint16_t port);
+int Accept(int listener);
+
 // Sends all bytes of the pieces; changes the array. False when the peer has closed.
 bool SendAll(int fd, iovec* pieces, int count);
 // Waits until `size` bytes or the peer's close are there; 0 at the end of the stream.

@@ -18,7 +18,7 @@ from benchmarks.peers.environments import Environments, default_cache
 from benchmarks.peers.harness import PEERS, passes_for, run_once
 from benchmarks.peers.images import ImageSet, make_images
 from benchmarks.peers.node import LOOPBACK
-from benchmarks.peers.peer import NFS_MOUNT, Tools
+from benchmarks.peers.peer import BUILD, Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY, Result, environment, summarize, write_json
 
@@ -58,19 +58,25 @@ def peer_names(text: str) -> list[str]:
     return names
 
 
+def build(program: str) -> None:
+    """Builds a program of this folder; says what went wrong."""
+    say(f"{program}: building")
+    for command in (
+        ["cmake", "--preset", "release"],
+        ["cmake", "--build", "--preset", "release", "--target", program],
+    ):
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+        if done.returncode != 0:
+            say(f"{program}: {' '.join(command)} failed: {done.stdout[-1000:]}{done.stderr}")
+            return
+
+
 def install(names: Sequence[str], tools: Tools) -> int:
     """Installs what can be installed without rights; tells of the rest. Returns failures."""
     failures = 0
-    if any(PEERS[name].mounts for name in names) and not NFS_MOUNT.exists():
-        say("nfs_mount: building")
-        for command in (
-            ["cmake", "--preset", "release"],
-            ["cmake", "--build", "--preset", "release", "--target", "nfs_mount"],
-        ):
-            done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-            if done.returncode != 0:
-                say(f"nfs_mount: {' '.join(command)} failed: {done.stdout[-1000:]}{done.stderr}")
-                break
+    for program in sorted({program for name in names for program in PEERS[name].builds}):
+        if not (BUILD / program).exists():
+            build(program)
     for name in names:
         say(f"{name}: installing")
         try:
@@ -139,6 +145,7 @@ def run(
                     tools=tools,
                     settings=settings,
                     limit_s=args.limit_s,
+                    decode=args.decode,
                 )
             except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
                 failures[name] = str(error)
@@ -154,6 +161,7 @@ def results(rows: Sequence[dict[str, Any]]) -> list[Result]:
     for row in rows:
         prefix = row["peer"].replace("-", "_")
         settings = {"settings": row["settings"], "passes": row["passes"], "images": row["images"]}
+        settings["decode"] = row["decode"]
         cpu = row["storage"]["cpu_s_per_gb"] + row["compute"]["cpu_s_per_gb"]
         found += [
             summarize(f"{prefix}_mb_per_s", [row["mb_per_s"]], "MB/s", **settings),
@@ -181,6 +189,11 @@ def main() -> int:
     )
     parser.add_argument(
         "--photographs", action="store_true", help="JPEG files of about 103 KB that can be decoded"
+    )
+    parser.add_argument(
+        *("--decode",),
+        action="store_true",
+        help="the trainer's side decodes every image (photographs)",
     )
     parser.add_argument("--epochs", type=int, default=1, metavar="N")
     parser.add_argument(
@@ -225,9 +238,13 @@ def main() -> int:
         names = peer_names(",".join(args.install)) if args.install else list(PEERS)
         return 1 if install(names, tools) else 0
 
-    chosen = args.peers or [name for name, peer in PEERS.items() if not peer.missing(tools)]
+    chosen = args.peers or [
+        name
+        for name, peer in PEERS.items()
+        if not peer.missing(tools) and (peer.decodes or not args.decode)
+    ]
     try:
-        mean_bytes = None if args.photographs else args.image_bytes
+        mean_bytes = None if args.photographs or args.decode else args.image_bytes
         images = make_images(args.cache / "images", args.images, mean_bytes)
     except BenchmarkError as error:
         say(f"error: {error}")

@@ -9,6 +9,8 @@ documented for network file systems; queue=64 samples batches read ahead by each
 are copied to the compute node beforehand. Slower ways: readers.file (29 images/s at 10 ms),
 external_source with 16 processes, and DALI's own S3 client (144 images/s at 10 ms).
 
+Decoding: fn.decoders.image and fn.resize, as many threads as there are processors.
+
 DALI's readers wrap around at the end; of the last batches only what belongs to the pass is counted.
 """
 
@@ -20,13 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import mounts, servers
+from benchmarks.peers.decoding import dali_outputs, from_dali, processors
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import BATCH_SIZE, Marks, Peer, Service, Tools
+from benchmarks.peers.peer import BATCH_SIZE, Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
-from benchmarks.processes import BenchmarkError, command_line, run_json
+from benchmarks.processes import BenchmarkError
 
 PIPELINE_BATCHES = 4
-DECODE_THREADS = 2
 
 
 class Dali(Peer):
@@ -35,6 +37,7 @@ class Dali(Peer):
     environment = "dali"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     mounts = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "readers": 4,
@@ -43,36 +46,14 @@ class Dali(Peer):
         "read_ahead_kb": 8192,
     }
 
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
-
     def prepare(self) -> Path:
         if BATCH_SIZE % self.settings["readers"] != 0:
             raise BenchmarkError(f"dali.readers must divide the batch of {BATCH_SIZE} images")
-        return self._shards()
+        return self._shards
 
+    @property
     def _shards(self) -> Path:
-        images = self.work.images
-        emlio = self.work.tools.emlio
-
-        def make(folder: Path) -> None:
-            shards = ("--shards", len(images.shards()), "--no-shuffle", "--overwrite")
-            run_json(
-                command_line(
-                    *(emlio, "convert", "imagefolder", images.folder, folder, shards),
-                    *("--json", "-"),
-                )
-            )
-            (folder / "labels.txt").unlink()
-            index = ("--dali-idx-dir", folder / "index", "--index-dir", folder / "index-emlio")
-            (folder / "index").mkdir()
-            run_json(
-                command_line(emlio, "index", f"{folder}/*.tfrecord", index, "--json", "-"),
-            )
-            shutil.rmtree(folder / "index-emlio")
-
-        return images.made("example", make)
+        return self.work.images.example(self.work.tools.emlio)
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:
@@ -91,7 +72,7 @@ class Dali(Peer):
             ) as roots,
             tempfile.TemporaryDirectory(dir=self.work.scratch) as indexes,
         ):
-            shards = self._shards()
+            shards = self._shards
             for index in (shards / "index").iterdir():
                 shutil.copy(index, indexes)
             here = [str(root / shards.name) for root in roots]
@@ -116,7 +97,7 @@ def read(task: Task) -> None:
 
     @pipeline_def(  # type: ignore[untyped-decorator]
         batch_size=task["batch_size"] // readers,
-        num_threads=DECODE_THREADS,
+        num_threads=processors(),
         device_id=None,
         prefetch_queue_depth=PIPELINE_BATCHES,
     )
@@ -131,6 +112,8 @@ def read(task: Task) -> None:
                 dont_use_mmap=True,
             )
             images.append(columns["image/encoded"])
+        if task["decode"]:
+            return tuple(output for encoded in images for output in dali_outputs(encoded))
         return tuple(images)
 
     built = pipeline()
@@ -138,12 +121,22 @@ def read(task: Task) -> None:
         built.build()
         left = list(images_of)
         while any(left):
-            batch = []
-            for i, images in enumerate(built.run()):
-                taken = min(left[i], len(images))
-                batch += [np.asarray(images[k]) for k in range(taken)]
-                left[i] -= taken
-            recorder.add(batch)
+            outputs = built.run()
+            batch: list[Any] = []
+            numbers_of_batch: list[int] = []
+            for i in range(readers):
+                if task["decode"]:
+                    numbers, images = from_dali(*outputs[2 * i : 2 * i + 2])
+                    numbers_of_batch += numbers[: left[i]]
+                else:
+                    images = [np.asarray(image) for image in outputs[i]]
+                taken = images[: left[i]]
+                batch += list(taken)
+                left[i] -= len(taken)
+            if task["decode"]:
+                recorder.add_pictures(numbers_of_batch, batch)
+            else:
+                recorder.add(batch)
 
 
 if __name__ == "__main__":

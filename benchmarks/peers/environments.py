@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The EMLIO Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual environments of the peers, outside the tree: what one pins may break another."""
+"""Virtual environments outside the tree, for programs of which one pins what breaks another."""
 
 import hashlib
 import os
@@ -27,8 +27,9 @@ def default_cache() -> Path:
 class Environments:
     """One environment a requirements file, below one folder."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, requirements: Path = REQUIREMENTS) -> None:
         self._folder = cache / "environments"
+        self._requirements = requirements
 
     def python(self, name: str) -> Path:
         return self._folder / name / "bin/python"
@@ -57,26 +58,25 @@ class Environments:
                 f"{_site_packages(self._folder / base)}\n"
             )
         pip = [sys.executable, "-m", "pip", "--python", str(self.python(name)), "install"]
-        _run([*pip, "--quiet", "--requirement", str(_file(name))])
+        _run([*pip, "--quiet", "--requirement", str(self._file(name))])
         (folder / "installed").write_text(self._digest(name))
 
     def versions(self, name: str) -> dict[str, str]:
         """What the requirements pin."""
-        pins = re.findall(r"^([\w.-]+)==(\S+)", _file(name).read_text(), re.MULTILINE)
+        pins = re.findall(r"^([\w.-]+)==(\S+)", self._file(name).read_text(), re.MULTILINE)
         return dict(pins)
 
+    def _file(self, name: str) -> Path:
+        return self._requirements / f"{name}.txt"
+
     def _base(self, name: str) -> str | None:
-        found = BASE.search(_file(name).read_text())
+        found = BASE.search(self._file(name).read_text())
         return found.group(1) if found else None
 
     def _digest(self, name: str) -> str:
         base = self._base(name)
-        text = _file(name).read_text() + (self._digest(base) if base else "")
+        text = self._file(name).read_text() + (self._digest(base) if base else "")
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _file(name: str) -> Path:
-    return REQUIREMENTS / f"{name}.txt"
 
 
 def _site_packages(environment: Path) -> Path:

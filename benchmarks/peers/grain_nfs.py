@@ -4,7 +4,8 @@
 
 Settings. threads=64, buffer=512 (records read ahead); read-ahead of the mount 8 MB: a third better
 than the kernel's default of 128 KB. group_size:1 and uncompressed, without which single records
-cannot be read alone. Worker processes (mp_prefetch) were not tried: reading needs no interpreter.
+cannot be read alone. Worker processes (mp_prefetch) were not tried: reading needs no interpreter,
+nor does decoding, which Pillow does in the threads that read.
 """
 
 import contextlib
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import mounts, servers
+from benchmarks.peers.decoding import decode
 from benchmarks.peers.images import image_path
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import Marks, Peer, Service, Tools
-from benchmarks.peers.reading import Recorder, Task, run_action
+from benchmarks.peers.peer import Marks, Peer, Service
+from benchmarks.peers.reading import Recorder, Task, number_of, run_action
 
 
 class Grain(Peer):
@@ -25,6 +27,7 @@ class Grain(Peer):
     environment = "grain"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     mounts = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "threads": 64,
@@ -32,10 +35,6 @@ class Grain(Peer):
         "connections": 64,
         "read_ahead_kb": 8192,
     }
-
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
 
     def prepare(self) -> Path:
         images = self.work.images
@@ -93,8 +92,13 @@ def read(task: Task) -> None:
         options = grain.ReadOptions(
             num_threads=settings["threads"], prefetch_buffer_size=settings["buffer"]
         )
-        for batch in images.to_iter_dataset(options).batch(task["batch_size"], batch_fn=list):
-            recorder.add(batch)
+        if task["decode"]:
+            images = images.map(lambda image: (number_of(image), decode(image)))
+            for numbers, pictures in images.to_iter_dataset(options).batch(task["batch_size"]):
+                recorder.add_pictures(numbers, pictures)
+        else:
+            for batch in images.to_iter_dataset(options).batch(task["batch_size"], batch_fn=list):
+                recorder.add(batch)
 
 
 if __name__ == "__main__":

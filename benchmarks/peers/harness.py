@@ -5,7 +5,7 @@
 import contextlib
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ from benchmarks.peers.meter import (
     process_group,
 )
 from benchmarks.peers.mosaic import Mosaic
+from benchmarks.peers.nginx_sendfile import Nginx
 from benchmarks.peers.node import Node
 from benchmarks.peers.paper_python import PaperPython
 from benchmarks.peers.peer import Peer, Tools, Work
+from benchmarks.peers.raw_tcp import RawTcp
 from benchmarks.peers.spdl_http import Spdl
 from benchmarks.peers.tf_data_service import TfDataService
 from benchmarks.peers.torch_files import TorchNfs, TorchSshfs
@@ -47,6 +49,8 @@ PEERS: Mapping[str, type[Peer]] = {
         Spdl,
         TorchNfs,
         TorchSshfs,
+        RawTcp,
+        Nginx,
         Iperf3,
     )
 }
@@ -67,6 +71,8 @@ def run_once(
     tools: Tools,
     settings: Mapping[str, Any] | None = None,
     limit_s: float = 600.0,
+    watch: Callable[[str], None] | None = None,
+    decode: bool = False,
 ) -> dict[str, Any]:
     """Serves the images on one node and reads them on the other; what came, and what it cost.
 
@@ -79,6 +85,8 @@ def run_once(
         tools: what is installed.
         settings: those that differ from the peer's defaults.
         limit_s: a run that takes longer is ended.
+        watch: called with "ready" right before the clock starts, with "done" once it has stopped.
+        decode: the trainer's side decodes images, which must be photographs, into pictures.
 
     Returns:
         The row that README.md describes; JSON values only.
@@ -88,15 +96,18 @@ def run_once(
     """
     with tempfile.TemporaryDirectory(prefix=f"emlio-{peer}-") as scratch:
         Path(scratch).chmod(0o755)  # servers that give up their rights read it
-        work = Work(images, passes, Path(scratch), tools, limit_s)
+        work = Work(images, passes, Path(scratch), tools, limit_s, decode)
         made = PEERS[peer](work, settings)
         folder = made.prepare()
         if folder is not None:
             load_into_memory(folder)
-        return _measured(made, storage, compute)
+        return measured(made, storage, compute, watch=watch)
 
 
-def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
+def measured(
+    peer: Peer, storage: Node, compute: Node, *, watch: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Runs a peer that is prepared; its row."""
     usage: dict[str, list[Usage]] = {}
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]
@@ -107,6 +118,8 @@ def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
         ]
 
         def mark(word: str) -> None:
+            if watch is not None:
+                watch(word)
             usage[word] = [
                 Usage(group.cpu_s(), *wire.read())
                 for group, wire in zip(groups, wires, strict=True)
@@ -120,6 +133,7 @@ def _measured(peer: Peer, storage: Node, compute: Node) -> dict[str, Any]:
     row: dict[str, Any] = {
         "peer": peer.name,
         "settings": peer.settings,
+        "decode": peer.work.decode,
         "passes": peer.work.passes,
         "images": None,
         "batches": None,

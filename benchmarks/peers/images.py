@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.peers.reading import NUMBER_PREFIX
-from benchmarks.processes import BenchmarkError
+from benchmarks.peers.decoding import decode
+from benchmarks.peers.reading import NUMBER_PREFIX, sketch
+from benchmarks.processes import BenchmarkError, command_line, run_json
 from benchmarks.report import REPOSITORY
 
 CLASSES = 20
@@ -80,6 +81,43 @@ class ImageSet:
                     shard.write(length + crc(length))
                     shard.write(image)
                     shard.write(crc(image))
+
+    def example(self, emlio: Path) -> Path:
+        """Shards of tf.train.Example, the image in the feature `image/encoded`.
+
+        `index` in it has DALI's indexes. `emlio` is the executable, which makes all this.
+        """
+        return self.made("example", functools.partial(self._make_example, emlio))
+
+    def _make_example(self, emlio: Path, folder: Path) -> None:
+        shards = ("--shards", len(self.shards()), "--no-shuffle", "--overwrite")
+        run_json(
+            command_line(
+                *(emlio, "convert", "imagefolder", self.folder, folder, shards, "--json", "-")
+            )
+        )
+        (folder / "labels.txt").unlink()
+        index = ("--dali-idx-dir", folder / "index", "--index-dir", folder / "index-emlio")
+        (folder / "index").mkdir()
+        run_json(command_line(emlio, "index", f"{folder}/*.tfrecord", index, "--json", "-"))
+        shutil.rmtree(folder / "index-emlio")
+
+    def sketches(self) -> Path:
+        """A file with the sketch of each picture (reading.py).
+
+        Raises:
+            BenchmarkError: these images cannot be decoded.
+        """
+        return self.made("pictures", self._make_sketches) / "sketches.json"
+
+    def _make_sketches(self, folder: Path) -> None:
+        try:
+            found = [sketch(decode(self.image(number))) for number in range(self.count)]
+        except OSError as error:
+            raise BenchmarkError(
+                f"images of {self.root.name} cannot be decoded, photographs can: {error}"
+            ) from error
+        (folder / "sketches.json").write_text(json.dumps(found))
 
     def tar(self) -> Path:
         """Tar files of images."""

@@ -25,6 +25,7 @@ class Iperf3(Peer):
     title = "iperf3"
     programs = (IPERF3,)
     delivers_images = False
+    decodes = False
     defaults: ClassVar[Mapping[str, Any]] = {"streams": 8}
 
     def prepare(self) -> None:

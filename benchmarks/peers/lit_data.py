@@ -24,7 +24,7 @@ from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
 from benchmarks.peers.s3 import KEY, REGION, local_cache, s3_variables
-from benchmarks.peers.torch_batches import pack, unpack, worker_options
+from benchmarks.peers.torch_batches import collate, record, worker_options
 
 CHUNK_BYTES = 64 << 20
 INDEX = "index.json"
@@ -121,10 +121,12 @@ def read(task: Task) -> None:
         for batch in litdata.StreamingDataLoader(
             dataset,
             batch_size=task["batch_size"],
-            collate_fn=lambda samples: pack([sample["jpg"] for sample in samples]),
+            collate_fn=lambda samples: collate(
+                [sample["jpg"] for sample in samples], decode=task["decode"]
+            ),
             **worker_options(task["settings"]["workers"]),
         ):
-            recorder.add(unpack(batch))
+            record(recorder, batch)
 
 
 if __name__ == "__main__":

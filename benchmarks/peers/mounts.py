@@ -9,21 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import NFS_MOUNT, Program
+from benchmarks.peers.peer import BUILD, Program
 from benchmarks.peers.servers import SSH_CIPHER, find
 from benchmarks.processes import Background, BenchmarkError, command_line
 
 SSHFS = Program("sshfs", "sshfs")
 FUSERMOUNT = Program("fusermount3", "fuse3")
-MOUNT_PACKAGES = ("libfuse3-dev", "libnfs-dev")  # to build nfs_mount with
+NFS_MOUNT = "nfs_mount"
+MOUNT_PACKAGES = ("libfuse3-dev", "libnfs-dev")  # to build it with
 FUSE_THREADS = 128  # libfuse's 10 would be the limit of requests under way
-
-
-def missing_nfs_mount() -> list[str]:
-    """Why nfs_mount cannot be run; empty when it can."""
-    if NFS_MOUNT.exists():
-        return []
-    return ["nfs_mount (apt-get install libfuse3-dev libnfs-dev, then run --install)"]
 
 
 @contextlib.contextmanager
@@ -36,7 +30,7 @@ def nfs_mounted(
     that are read in sequence. Its default of 128 is what a user gets who sets nothing.
     """
     command = command_line(
-        *(NFS_MOUNT, url, scratch / "nfs", connections, passes, "-f"),
+        *(BUILD / NFS_MOUNT, url, scratch / "nfs", connections, passes, "-f"),
         *("-o", f"ro,fsname=nfs,max_threads={FUSE_THREADS},max_idle_threads={FUSE_THREADS}"),
     )
     with _mounted(node, command, scratch / "nfs", read_ahead_kb) as folder:

@@ -5,6 +5,8 @@
 Settings. threads=8: 1 and 2 are best at 0 ms, 4 at 10 ms, 8 from 30 ms on, where one stream with
 the system's stock buffers cannot fill the link. high_water_mark=16, the paper's.
 
+Decoding: Pillow in as many threads as there are processors, as much as the design leaves open.
+
 A planner has told both ends what is to be sent, as in the paper: the receiver asks for it before
 its clock starts, and knows the endpoints then.
 """
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from benchmarks.peers import servers
+from benchmarks.peers.decoding import decoded_ahead
 from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
@@ -76,8 +79,12 @@ def read(task: Task) -> None:
     endpoints = json.loads(planner.recv())
     with Recorder(task) as recorder:
         receiver.connect(endpoints)
-        for batch in receiver.batches():
-            recorder.add(batch)
+        if task["decode"]:
+            for numbers, pictures in decoded_ahead(receiver.batches()):
+                recorder.add_pictures(numbers, pictures)
+        else:
+            for batch in receiver.batches():
+                recorder.add(batch)
     receiver.close()
     planner.close()
 

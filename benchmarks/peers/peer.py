@@ -25,7 +25,7 @@ from benchmarks.report import REPOSITORY
 
 BATCH_SIZE = 64
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
-NFS_MOUNT = REPOSITORY / "build/release/benchmarks/peers/nfs_mount"
+BUILD = REPOSITORY / "build/release/benchmarks/peers"
 
 # What a reader needs to know of what is served: an address, a folder, names. JSON values.
 Service = Mapping[str, Any]
@@ -62,6 +62,7 @@ class Work:
     scratch: Path
     tools: Tools
     limit_s: float = 600.0
+    decode: bool = False  # the trainer's side decodes
 
 
 class Peer(ABC):
@@ -77,12 +78,18 @@ class Peer(ABC):
     environment: ClassVar[str | None] = None
     programs: ClassVar[tuple[Program, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()  # Debian packages beside those of programs
+    builds: ClassVar[tuple[str, ...]] = ()  # programs of this folder, made by the preset `release`
     mounts: ClassVar[bool] = False
     delivers_images: ClassVar[bool] = True
+    decodes: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, work: Work, settings: Mapping[str, Any] | None = None) -> None:
         self.work = work
+        if work.decode and not self.decodes:
+            raise BenchmarkError(
+                f"{self.name} decodes nothing: leave it out, or run without decode"
+            )
         unknown = set(settings or {}) - set(self.defaults)
         if unknown:
             raise BenchmarkError(
@@ -110,6 +117,12 @@ class Peer(ABC):
             f"{program.name} (apt-get install {program.package})"
             for program in cls.programs
             if program.find() is None
+        ]
+        packages = f", apt-get install {' '.join(cls.packages)}" if cls.packages else ""
+        lacking += [
+            f"{name} (run --install {cls.name}{packages})"
+            for name in cls.builds
+            if not (BUILD / name).exists()
         ]
         if cls.environment is not None and not tools.environments.is_installed(cls.environment):
             lacking.append(f"environment {cls.environment} (run --install {cls.name})")
@@ -150,6 +163,8 @@ class Peer(ABC):
             "passes": self.work.passes,
             "count": self.work.images.count,
             "catalogue": str(self.work.images.catalogue),
+            "decode": self.work.decode,
+            "sketches": str(self.work.images.sketches()) if self.work.decode else None,
             "scratch": str(self.work.scratch),
         }
 

@@ -104,7 +104,7 @@ NFSV4 {{
 }}
 EXPORT {{
   Export_Id = 1;
-  Path = {root};
+  Path = {root.resolve()};
   Pseudo = /data;
   Access_Type = RO;
   Squash = No_Root_Squash;

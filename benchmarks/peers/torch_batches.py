@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The EMLIO Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How encoded images travel from torch's worker processes to the trainer.
+"""How images, or the pictures that workers made of them, travel from torch's worker processes.
 
 A batch is one uint8 tensor and the images' lengths: it goes through shared memory, whereas a list
 of bytes would be pickled into a pipe.
@@ -11,11 +11,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.peers.decoding import decode_batch
+from benchmarks.peers.reading import Recorder
+
 if TYPE_CHECKING:
     import torch
 
 PREFETCH_FACTOR = 4  # batches that a worker reads ahead; torch's default of 2 was never quicker
 Packed = tuple["torch.Tensor", list[int]]
+
+
+def collate(images: Sequence[bytes], *, decode: bool) -> Packed:
+    """For collate_fn, in workers: a batch of images, or of pictures with the images' numbers."""
+    import torch
+
+    if not decode:
+        return pack(images)
+    numbers, pictures = decode_batch(images)
+    return torch.from_numpy(pictures), list(numbers)
+
+
+def record(recorder: Recorder, batch: Packed) -> None:
+    """Gives a batch that `collate` made to the recorder."""
+    tensor, numbers = batch
+    if tensor.ndim == 1:
+        recorder.add(unpack(batch))
+    else:
+        recorder.add_pictures(numbers, tensor.numpy())
 
 
 def pack(images: Sequence[bytes]) -> Packed:

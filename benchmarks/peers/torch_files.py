@@ -12,6 +12,7 @@ sshfs: max_conns=16; its main loop has at most 10 requests under way. Caches on,
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,9 +20,9 @@ from typing import Any, ClassVar
 from benchmarks.peers import mounts, servers
 from benchmarks.peers.images import passes_of
 from benchmarks.peers.node import Node
-from benchmarks.peers.peer import Marks, Peer, Service, Tools
+from benchmarks.peers.peer import Marks, Peer, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
-from benchmarks.peers.torch_batches import pack, unpack, worker_options
+from benchmarks.peers.torch_batches import collate, record, worker_options
 
 
 class TorchFiles(Peer):
@@ -38,6 +39,7 @@ class TorchNfs(TorchFiles):
     title = "PyTorch DataLoader over NFSv4"
     programs = (servers.GANESHA, mounts.FUSERMOUNT)
     packages = mounts.MOUNT_PACKAGES
+    builds = (mounts.NFS_MOUNT,)
     defaults: ClassVar[Mapping[str, Any]] = {
         "workers": 16,
         "connections": 32,
@@ -46,10 +48,6 @@ class TorchNfs(TorchFiles):
 
     def prepare(self) -> Path:
         return self.work.images.folder
-
-    @classmethod
-    def missing(cls, tools: Tools) -> list[str]:
-        return super().missing(tools) + mounts.missing_nfs_mount()
 
     @contextlib.contextmanager
     def serve(self, node: Node) -> Iterator[Service]:
@@ -125,10 +123,10 @@ def read(task: Task) -> None:
         for batch in DataLoader(
             files,
             batch_size=task["batch_size"],
-            collate_fn=pack,
+            collate_fn=functools.partial(collate, decode=task["decode"]),
             **worker_options(task["settings"]["workers"]),
         ):
-            recorder.add(unpack(batch))
+            record(recorder, batch)
 
 
 if __name__ == "__main__":

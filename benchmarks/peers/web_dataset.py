@@ -9,6 +9,7 @@ Its shard cache was not used: it would only serve later passes.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from benchmarks.peers import servers
 from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Peer, Program, Service
 from benchmarks.peers.reading import Recorder, Task, run_action
-from benchmarks.peers.torch_batches import pack, unpack, worker_options
+from benchmarks.peers.torch_batches import collate, record, worker_options
 
 
 class WebDataset(Peer):
@@ -47,13 +48,17 @@ def read(task: Task) -> None:
         webdataset.WebDataset(urls, shardshuffle=False, handler=webdataset.reraise_exception)
         .to_tuple("jpg")
         .map(lambda sample: sample[0])
-        .batched(task["batch_size"], collation_fn=pack, partial=True)
+        .batched(
+            task["batch_size"],
+            collation_fn=functools.partial(collate, decode=task["decode"]),
+            partial=True,
+        )
     )
     # A worker without a tar file is an error to WebDataset.
     workers = min(task["settings"]["workers"], len(urls))
     with Recorder(task) as recorder:
         for batch in webdataset.WebLoader(batches, batch_size=None, **worker_options(workers)):
-            recorder.add(unpack(batch))
+            record(recorder, batch)
 
 
 if __name__ == "__main__":

@@ -104,9 +104,9 @@ class Loader:
             fewer of them. The batches are the same, and epochs are not mixed.
         ready_window: With order="ready": only steps less than so many behind the first one that was
             not handed out.
-        streams: Connections to each storage host.
+        streams: Connections to each storage host; by default as many as distance and rate ask for.
         prefetch_mb: Limit of what was received or is on the way and not handed out, in MiB; at
-            least 1.
+            least 1. By default 256, and more where distance and rate ask for it.
         timeout_s: Limit for connecting, and for a wait in which nothing arrives.
         max_record_mb: A larger record is an error, in MiB.
         max_bad_records: How often a record may be bad where it is stored, over all passes (in each
@@ -148,8 +148,8 @@ class Loader:
         epochs: int | None = None,
         order: Literal["step", "ready"] = "step",
         ready_window: int = 16,
-        streams: int = 4,
-        prefetch_mb: float = 256,
+        streams: int | None = None,
+        prefetch_mb: float | None = None,
         timeout_s: float = 60,
         max_record_mb: float = 256,
         max_bad_records: int = 0,
@@ -177,8 +177,8 @@ class Loader:
             "epochs": _optional_count("epochs", epochs),
             "order": order,
             "ready_window": _integer("ready_window", ready_window, 1, 4096),
-            "streams": _integer("streams", streams, 1, 1024),
-            "prefetch_mb": _positive("prefetch_mb", prefetch_mb),
+            "streams": _optional_count("streams", streams, 256),
+            "prefetch_mb": None if prefetch_mb is None else _positive("prefetch_mb", prefetch_mb),
             "timeout_s": _positive("timeout_s", timeout_s),
             "max_record_mb": _positive("max_record_mb", max_record_mb),
             "max_bad_records": _integer("max_bad_records", max_bad_records, 0, 2**63),
@@ -233,8 +233,8 @@ class Loader:
                 order=options["order"],
                 ready_window=options["ready_window"],
                 step_stride=1 if self._worker is None else self._worker[1],
-                streams=options["streams"],
-                prefetch_bytes=int(options["prefetch_mb"] * _MIB),
+                streams=options["streams"] or 0,
+                prefetch_bytes=int((options["prefetch_mb"] or 0) * _MIB),
                 max_record_bytes=int(options["max_record_mb"] * _MIB),
                 max_bad_records=options["max_bad_records"],
                 timeout_ms=math.ceil(options["timeout_s"] * 1000),
@@ -410,12 +410,14 @@ class Loader:
             step += count
         behind = tuple(sorted(done for done in handed_out if done > step))
         options = self._options
+        streams, prefetch_mb = options["streams"], options["prefetch_mb"]
         loader = Loader.__new__(Loader)
         loader._options = {
             **options,
             "epochs": None,
-            "streams": -(-options["streams"] // count),
-            "prefetch_mb": max(1, options["prefetch_mb"] / count),
+            # Where they are automatic, so are the parts.
+            "streams": streams and -(-streams // count),
+            "prefetch_mb": prefetch_mb and max(1, prefetch_mb / count),
             "workers": options["workers"] or 1,
         }
         loader._reset(Position(start.epoch, step, behind))

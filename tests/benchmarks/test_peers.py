@@ -5,6 +5,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,9 +20,11 @@ from PIL import Image
 
 from benchmarks.peers import environments, meter
 from benchmarks.peers.__main__ import describe, install, setting, size
+from benchmarks.peers.decoding import decode_batch, decoded_ahead
 from benchmarks.peers.environments import Environments
 from benchmarks.peers.harness import PEERS, passes_for, run_once
 from benchmarks.peers.images import (
+    CLASSES,
     ImageSet,
     image_path,
     made,
@@ -36,7 +39,7 @@ from benchmarks.peers.reading import NUMBER_AT, NUMBER_END
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY
 
-QUICK = ("emlio", "emlio-pull", "paper-python", "iperf3")
+QUICK = ("emlio", "emlio-pull", "paper-python", "raw-tcp", "nginx", "iperf3")
 # Few processes and threads: these runs are to work, not to be quick.
 SMALL: dict[str, dict[str, Any]] = {
     "paper-python": {"threads": 2},
@@ -49,8 +52,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "spdl": {"threads": 4},
     "torch-nfs": {"workers": 2, "connections": 4},
     "torch-sshfs": {"workers": 2, "connections": 2},
+    "raw-tcp": {"streams": 3},
+    "nginx": {"streams": 3},
     "iperf3": {"streams": 2},
 }
+
+
+BRIEF = ("emlio-pull", "raw-tcp", "iperf3")  # programs that need a few milliseconds for so little
 
 
 class EnvironmentsHere(Environments):
@@ -63,7 +71,31 @@ class EnvironmentsHere(Environments):
         return name == "paper" or super().is_installed(name)
 
 
-def record(images: ImageSet, passes: int, body: str) -> "subprocess.CompletedProcess[str]":
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> ImageSet:
+    """An image a class that can be decoded: a bright quarter each, neighbours in other places."""
+    root = tmp_path_factory.mktemp("pictures")
+    sizes, sums = [], []
+    for label in range(CLASSES):
+        (root / f"folder/c{label:02d}").mkdir(parents=True)
+    for number in range(CLASSES):
+        picture = Image.new("RGB", (300, 200), (20, 40, 60))
+        left, top = 150 * (number % 2), 100 * (number // 2 % 2)
+        colour = (250, 200 - 8 * number, 10 + 8 * number)
+        picture.paste(colour, (left, top, left + 150, top + 100))
+        encoded = io.BytesIO()
+        picture.save(encoded, "JPEG")
+        image = numbered(encoded.getvalue(), number)
+        (root / "folder" / image_path(number)).write_bytes(image)
+        sizes.append(len(image))
+        sums.append(sum(image) % 256)
+    (root / "catalogue.json").write_text(json.dumps({"bytes": sizes, "sums": sums}))
+    return ImageSet(root, CLASSES, sum(sizes))
+
+
+def record(
+    images: ImageSet, passes: int, body: str, decode: bool = False
+) -> "subprocess.CompletedProcess[str]":
     """Runs a reader whose loop is `body`; it sees `recorder` and `image(number)`."""
     program = f"""
         import json, sys
@@ -73,6 +105,8 @@ def record(images: ImageSet, passes: int, body: str) -> "subprocess.CompletedPro
         def image(number):
             return (Path({str(images.folder)!r}) / image_path(number)).read_bytes()
         task = {{"passes": {passes}, "catalogue": {str(images.catalogue)!r}}}
+        if {decode}:
+            task |= {{"decode": True, "sketches": {str(images.sketches() if decode else "")!r}}}
         with Recorder(task) as recorder:
             print("a library says something")
     """
@@ -127,6 +161,66 @@ def test_a_recorder_refuses_other_images(images: ImageSet, what_comes: str, comp
     assert done.returncode != 0
     assert complaint in done.stderr
     assert done.stdout == ""
+
+
+PICTURES = """
+    import numpy as np
+    from benchmarks.peers.decoding import decode_batch
+    numbers, pictures = decode_batch([image(i) for i in range(20)])
+    {change}
+    recorder.add_pictures(numbers, pictures)
+    """
+
+
+def test_a_recorder_takes_pictures_with_their_numbers(pictures: ImageSet) -> None:
+    done = record(pictures, 1, PICTURES.format(change="numbers[:] = numbers"), decode=True)
+    result = json.loads(done.stdout)
+    assert result["images"] == CLASSES
+    assert result["bytes"] == pictures.total_bytes
+    assert result["checksum"] is None  # no two decoders agree to the bit
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("numbers[3] = 4", "image 3 came 0 times"),
+        ("numbers[3], numbers[4] = 4, 3", "came as another picture"),
+        ("pictures = pictures[..., ::-1]", "in other colours"),
+        ("pictures = pictures[:, ::-1]", "came as another picture"),
+        ("pictures = pictures[:, :100]", r"a picture of uint8 \(100, 224, 3\) came"),
+        ("pictures = pictures.astype(np.float32)", "a picture of float32"),
+        ("pictures = pictures[:19]", "shorter"),
+    ],
+)
+def test_a_recorder_refuses_other_pictures(pictures: ImageSet, change: str, complaint: str) -> None:
+    done = record(pictures, 1, PICTURES.format(change=change), decode=True)
+    assert done.returncode != 0
+    assert re.search(complaint, done.stderr)
+    assert done.stdout == ""
+
+
+def test_a_recorder_that_expects_pictures_refuses_images(pictures: ImageSet) -> None:
+    done = record(pictures, 1, "recorder.add([image(i) for i in range(20)])", decode=True)
+    assert "nobody had decoded" in done.stderr
+
+
+def test_threads_decode_in_order(pictures: ImageSet) -> None:
+    batches = [[pictures.image(i) for i in (a, a + 1)] for a in range(0, 8, 2)]
+    decoded = list(decoded_ahead(batches))
+    assert [list(numbers) for numbers, _ in decoded] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    for (_, ahead), batch in zip(decoded, batches, strict=True):
+        assert (ahead == decode_batch(batch)[1]).all()
+
+
+def test_images_that_are_none_cannot_be_decoded(images: ImageSet, tools: Tools) -> None:
+    with pytest.raises(BenchmarkError, match="cannot be decoded, photographs can"):
+        run(tools, "emlio", images, decode=True)
+
+
+@pytest.mark.parametrize("name", ["iperf3", "nginx", "raw-tcp", "emlio-pull"])
+def test_what_cannot_decode_says_so(name: str, images: ImageSet, tools: Tools) -> None:
+    with pytest.raises(BenchmarkError, match=f"{name} decodes nothing"):
+        run(tools, name, images, decode=True)
 
 
 def test_images_can_be_made_again(tmp_path: Path) -> None:
@@ -265,12 +359,9 @@ def test_environments_are_those_of_peers() -> None:
         assert Environments(Path("/nowhere")).versions(name)
 
 
-def test_an_environment_that_cannot_be_installed_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+def test_an_environment_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("./no-such-folder\n")
-    here = Environments(tmp_path / "cache")
+    here = Environments(tmp_path / "cache", requirements=tmp_path)
     with pytest.raises(BenchmarkError, match="no-such-folder"):
         here.install("bad")
     assert not here.is_installed("bad")
@@ -306,11 +397,10 @@ def test_an_environment_is_out_of_date_when_its_base_changes(
         if "venv" in command:
             Path(command[-1], "lib/python3/site-packages").mkdir(parents=True)
 
-    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
     monkeypatch.setattr(environments, "_run", run_nothing)
     (tmp_path / "below.txt").write_text("# nothing\n")
     (tmp_path / "above.txt").write_text("# base: below\n")
-    here = Environments(tmp_path / "cache")
+    here = Environments(tmp_path / "cache", requirements=tmp_path)
     here.install("above")
     assert here.is_installed("below")
     assert here.is_installed("above")
@@ -341,6 +431,7 @@ def run(
     images: ImageSet,
     passes: int = 1,
     settings: dict[str, Any] | None = None,
+    decode: bool = False,
 ) -> dict[str, Any]:
     return run_once(
         *(name, images, passes),
@@ -349,19 +440,47 @@ def run(
         tools=tools,
         settings=settings,
         limit_s=120,
+        decode=decode,
     )
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_every_peer_reads_every_image_once_a_pass(
-    name: str, images: ImageSet, tools: Tools
-) -> None:
+def tools_for(name: str, tools: Tools) -> Tools:
+    """What the peer is to be run with; skips the test where it cannot be run."""
     tools = Tools(EnvironmentsHere(environments.default_cache()), tools.emlio)
     if name not in QUICK and not os.environ.get("EMLIO_TEST_PEERS"):
         pytest.skip("takes long: set EMLIO_TEST_PEERS=1")
     lacking = PEERS[name].missing(tools)
     if lacking:
         pytest.skip("missing: " + "; ".join(lacking))
+    return tools
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.decodes])
+def test_every_peer_decodes_every_image_once_a_pass(
+    name: str, pictures: ImageSet, tools: Tools
+) -> None:
+    tools = tools_for(name, tools)
+    row = run(tools, name, pictures, passes=2, settings=SMALL.get(name), decode=True)
+    assert row["decode"]
+    assert row["images"] == 2 * CLASSES
+    assert row["bytes"] == 2 * pictures.total_bytes
+    assert len(row["epoch_seconds"]) == 2
+
+
+@pytest.mark.parametrize("decoder", ["torch", "dali"])
+def test_emlio_decodes_by_either_of_its_adapters(
+    decoder: str, pictures: ImageSet, tools: Tools
+) -> None:
+    pytest.importorskip({"torch": "torch", "dali": "nvidia.dali"}[decoder])
+    row = run(tools, "emlio", pictures, 2, {"decoder": decoder}, decode=True)
+    assert row["images"] == 2 * CLASSES
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_reads_every_image_once_a_pass(
+    name: str, images: ImageSet, tools: Tools
+) -> None:
+    tools = tools_for(name, tools)
     row = run(tools, name, images, passes=2, settings=SMALL.get(name))
     json.dumps(row)
     assert row["bytes"] >= 2 * images.total_bytes
@@ -372,9 +491,9 @@ def test_every_peer_reads_every_image_once_a_pass(
         assert row["first_batch_s"] > 0
     for node in ("storage", "compute"):
         assert row[node]["cpu_s"] > 0
-        # A program that needs a few milliseconds may end between two looks.
+        # A program may begin and end between two looks, or be seen when it has hardly begun.
         peak = row[node]["peak_memory_bytes"]
-        assert peak > 1_000_000 if peak is not None else name in ("emlio-pull", "iperf3")
+        assert name in BRIEF or (peak is not None and peak > 1_000_000)
         assert row[node]["wire_sent_bytes"] is None
     assert "MB/s" in describe(row)
 
@@ -386,6 +505,19 @@ def test_a_reader_that_fails_is_an_error_with_its_message(
     shutil.copytree(images.tfrecord(), others.root / "tfrecord")
     with pytest.raises(BenchmarkError, match="came with other bytes"):
         run(tools, "emlio", others)
+
+
+def test_plain_sockets_notice_a_changed_byte(tmp_path: Path, tools: Tools) -> None:
+    lacking = PEERS["raw-tcp"].missing(tools)
+    if lacking:
+        pytest.skip("missing: " + "; ".join(lacking))
+    damaged = make_images(tmp_path, 20, 10_000)
+    shard = min(damaged.tfrecord().iterdir())
+    data = bytearray(shard.read_bytes())
+    data[100] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(BenchmarkError, match=r"raw_tcp_peer failed .*wrong checksum"):
+        run(tools, "raw-tcp", damaged)
 
 
 def test_a_run_that_takes_too_long_is_ended(images: ImageSet, tools: Tools) -> None:

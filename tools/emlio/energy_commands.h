@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emlio/energy/meter.h"
+#include "emlio/energy_agent/agent.h"
 #include "emlio/energy_sinks/export_run.h"
 
 // The subcommands of `emlio energy`, as commands.h has the others: options and one function each.
@@ -28,14 +29,26 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command);
 struct EnergyRecordCommand {
   EnergySource source;
   std::vector<std::string> argv;
-  std::string name;   // of the window around the command
-  std::string stage;  // and its stage
+  std::vector<std::string> nodes;  // agents' "host:port"
+  int64_t connect_ms = 10'000;     // how long to wait for them
+  bool find_nodes = true;          // those that the command's loaders are told of
+  std::string name;                // of the window around the command
+  std::string stage;               // and its stage
   bool require_measured = false;
   bool allow_gaps = false;
   bool live = false;
+  std::string store;  // the file of runs; empty: none
   std::string json;
 };
 int RunEnergyRecord(const EnergyRecordCommand& command);
+
+struct EnergyAgentCommand {
+  EnergySource source;
+  energy_agent::AgentOptions agent;  // bind, insecure, role
+  std::string node;                  // this host's name in runs
+  std::string ready_file;
+};
+int RunEnergyAgent(const EnergyAgentCommand& command);
 
 struct EnergyValidateIntervalCommand {
   EnergySource source;  // but for the interval

@@ -142,6 +142,14 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   sub->add_option("--ready-file", command.ready_file,
                   "Write the endpoint to this file once connections are taken; removed at the end")
       ->type_name("FILE");
+  auto* no_energy = sub->add_flag_callback(
+      "--no-energy", [&command] { command.energy = false; },
+      "Do not measure this host's energy for the runs that it serves");
+  sub->add_option("--energy-bind", command.energy_bind,
+                  "Address of the energy agent [the host of --bind, a free port]")
+      ->type_name("HOST:PORT")
+      ->excludes(no_energy);
+  AddRoot(sub, "--energy-root", &command.energy_root);
   AddSeconds(sub, "--drain-s", &command.drain_ms,
              "How long running sessions may go on after SIGTERM or SIGINT");
   sub->add_flag("--check", command.check,
@@ -207,9 +215,11 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
            "With --order ready: steps that may be handed out, from the first one that was not on",
            {.lowest = 1, .highest = loader::kMaxReadyWindow})
       ->capture_default_str();
-  AddCount(sub, "--streams", &options.streams, "Data connections to each daemon");
+  AddCount(sub, "--streams", &options.streams,
+           "Data connections to each daemon; 0: as many as distance and rate ask for");
   AddMib(sub, "--prefetch-mb", &options.prefetch_bytes,
-         "Payload received or on the way, not yet handed out");
+         "Payload received or on the way, not yet handed out; 0: 256, more where distance and rate "
+         "ask for it");
   sub->add_option("--features", command.features,
                   "Features of tf.train.Example to parse into columns; without any, records stay "
                   "raw")

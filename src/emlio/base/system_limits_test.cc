@@ -55,6 +55,16 @@ TEST_F(SystemLimitsTest, Version1HasItsOwnFile) {
   EXPECT_EQ(UsableMemoryBytes(root_), 268435456u);
 }
 
+TEST_F(SystemLimitsTest, AConnectionsWindowIsMostOfTheLargestSendBuffer) {
+  const uint64_t by_default = TcpSendWindowBytes(root_);
+  EXPECT_GT(by_default, 3'300'000u);
+  EXPECT_LT(by_default, 3'600'000u);
+  Write("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n");
+  EXPECT_EQ(TcpSendWindowBytes(root_), by_default);
+  Write("proc/sys/net/ipv4/tcp_wmem", "4096 16384 67108864\n");
+  EXPECT_GT(TcpSendWindowBytes(root_), 15 * by_default);
+}
+
 TEST_F(SystemLimitsTest, DescriptorsCanBeRaisedToTheHardLimit) {
   const uint64_t before = MaxOpenFiles();
   RaiseMaxOpenFiles();

@@ -35,6 +35,8 @@ class ControlConnection {
   bool is_overfull() const { return is_overfull_; }
 
   std::string agent;
+  // Streams that a session of this receiver used last; 0: there was none.
+  uint32_t streams_in_use = 0;
   int64_t last_heard_ns = 0;
 
  private:

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "emlio/base/log.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/daemon/local_records.h"
 #include "emlio/daemon/open_request.h"
 #include "emlio/plan/plan.h"
@@ -31,6 +32,9 @@ constexpr uint64_t kMaxMergedManifestBytes = uint64_t{64} << 20;
 // How long plans are searched before the network is looked at again.
 constexpr int64_t kSearchNs = 1 * kNsPerMs;
 constexpr uint32_t kMinChunkBytes = 4096;
+// How often connections are looked at to decide how many are used; seldomer with many sessions.
+constexpr int64_t kTuningNs = 20 * kNsPerMs;
+constexpr int64_t kTuningNsASession = 1 * kNsPerMs;
 // How long the last Errors of a shutdown get to reach the network.
 constexpr int64_t kFarewellNs = 200 * kNsPerMs;
 
@@ -66,12 +70,17 @@ struct Router::Stream {
 };
 
 struct Router::Session {
+  Session(uint64_t send_window_bytes, uint32_t streams_in_use,
+          const std::shared_ptr<Observer>& observer)
+      : tuner(send_window_bytes, streams_in_use), epochs(observer) {}
+
   wire::Open open;
   ConnectionId control = 0;
   std::shared_ptr<const plan::Plan> plan;
   std::unique_ptr<LocalRecords> records;
   std::unique_ptr<session::Sender> sender;
   std::vector<Stream> streams;
+  session::StreamTuner tuner;
   bool let_go = false;            // of what was read
   bool is_searching = false;      // for its next record
   uint32_t chunks_in_memory = 0;  // given out while all seemed to be there: see ReadAheadOf
@@ -79,6 +88,7 @@ struct Router::Session {
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
   uint64_t resent_counted = 0;
+  EpochWatch epochs;
 };
 
 Router::Router(std::unique_ptr<transport::Listener> listener,
@@ -90,7 +100,8 @@ Router::Router(std::unique_ptr<transport::Listener> listener,
       endpoint_(listener_->endpoint()),
       run_id_(RandomId()),
       budget_(std::make_shared<SendBudget>(listener_.get())),
-      merged_(kMaxMergedBytes, kMaxMergedManifestBytes) {
+      merged_(kMaxMergedBytes, kMaxMergedManifestBytes),
+      send_window_bytes_(TcpSendWindowBytes()) {
   if (options_.read_ahead_bytes > 0) read_ahead_ = std::make_unique<ReadAhead>();
   gather_ = std::make_unique<GatherPool>(options_.gather_threads, options_.max_chunk_bytes,
                                          options_.send_buffer_bytes,
@@ -133,6 +144,7 @@ Status Router::Run() {
     is_searching = Schedule();
 
     const int64_t now_ns = SystemClock().NowNs();
+    if (now_ns >= next_tuning_ns_) TuneStreams(now_ns);
     if (now_ns >= next_silence_check_ns) {
       next_silence_check_ns = now_ns + kNsPerSecond;
       CheckSilence(now_ns);
@@ -244,6 +256,7 @@ void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
   welcome.agent = "emlio/" EMLIO_VERSION_STRING;
   welcome.run_id = run_id_;
   for (const auto& [name, dataset] : datasets_) welcome.datasets.push_back(name);
+  welcome.energy_port = options_.energy_port;
   control->Send(welcome);
 }
 
@@ -347,7 +360,8 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(ControlConnection* 
     }
   }
 
-  auto session = std::make_shared<Session>();
+  auto session =
+      std::make_shared<Session>(send_window_bytes_, control->streams_in_use, options_.observer);
   session->open = open;
   session->control = control->connection();
   session->plan = std::make_shared<const plan::Plan>(std::move(plan));
@@ -434,6 +448,7 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   if (found == sessions_.end()) return;
   const std::shared_ptr<Session> session = found->second;
   sessions_.erase(found);
+  session->epochs.EndAll(false);
   for (Stream& stream : session->streams) {
     if (stream.connection != 0) data_.erase(stream.connection);
     stream.DropBacklog();
@@ -516,12 +531,14 @@ bool Router::MayGather(const Session& session, size_t active_sessions) const {
 session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& session,
                                                 size_t active_sessions) {
   using NextResult = session::Sender::NextResult;
-  // The least busy stream, so that all are kept full.
+  // The least busy one of the streams in use, so that all these are kept full.
   int best = -1;
   int best_busy = kMaxUnsentPerStream;
-  for (size_t i = 0; i < session->streams.size(); ++i) {
+  uint32_t left = session->tuner.in_use();
+  for (size_t i = 0; i < session->streams.size() && left > 0; ++i) {
     const Stream& stream = session->streams[i];
     if (stream.connection == 0) continue;
+    --left;
     const int busy = stream.busy();
     if (busy < best_busy) {
       best = static_cast<int>(i);
@@ -535,6 +552,8 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   const NextResult result = session->sender->Next(&task->job);
   if (read_ahead_ != nullptr) ReadAheadOf(session.get());
   if (result != NextResult::kChunk) return result;
+  session->epochs.At({EpochInfo::Side::kDaemon, session->open.dataset, task->job.header.epoch,
+                      session->open.rank});
   task->session = session;
   task->stream = static_cast<uint32_t>(best);
   task->dataset = session->records->dataset();
@@ -547,6 +566,32 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   *session->held += task->job.payload_bytes;
   gather_->Submit(std::move(task));
   return NextResult::kChunk;
+}
+
+// Lets each session decide how many of its streams it uses, by what the kernel says of them. Where
+// there is no network between it uses all.
+void Router::TuneStreams(int64_t now_ns) {
+  for (auto& [open_id, session] : sessions_) {
+    if (now_ns < session->tuner.next_update_ns()) continue;
+    link_scratch_.clear();
+    for (const Stream& stream : session->streams) {
+      if (stream.connection == 0) continue;
+      const auto state = listener_->StateOf(stream.connection);
+      if (!state.has_value()) continue;
+      link_scratch_.push_back({state->acked_bytes, state->busy_us, state->window_limited_us,
+                               state->round_trip_us, state->min_round_trip_us});
+    }
+    const uint32_t before = session->tuner.in_use();
+    session->tuner.Update(now_ns, link_scratch_);
+    if (session->tuner.in_use() == before) continue;
+    LogInfo("session {:016x}: {} of {} streams are used", open_id, session->tuner.in_use(),
+            link_scratch_.size());
+    if (const auto control = controls_.find(session->control); control != controls_.end()) {
+      control->second->streams_in_use = session->tuner.in_use();
+    }
+  }
+  next_tuning_ns_ =
+      now_ns + std::max<int64_t>(kTuningNs, kTuningNsASession * std::ssize(sessions_));
 }
 
 void Router::ReadAheadOf(Session* session) {
@@ -630,6 +675,7 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     stats_.records_resent += session->sender->records_resent() - session->resent_counted;
     session->resent_counted = session->sender->records_resent();
   }
+  session->epochs.Add(header.epoch, header.slots.size(), task->job.payload_bytes);
   stream.backlog.push_back(std::move(message));
   SendBacklog(&stream);
   FlushOutbox(session);
@@ -685,6 +731,7 @@ void Router::FlushOutbox(Session* session) {
     MutexLock lock(stats_mu_);
     stats_.epochs_ended += session->sender->epochs_ended() - session->epochs_counted;
     session->epochs_counted = session->sender->epochs_ended();
+    session->epochs.EndBefore(session->open.epoch + session->epochs_counted);
   }
   if (messages.empty()) return;
   const auto control = controls_.find(session->control);

@@ -21,6 +21,7 @@
 #include "emlio/daemon/read_ahead.h"
 #include "emlio/dataset/manifest.h"
 #include "emlio/session/sender.h"
+#include "emlio/session/stream_tuner.h"
 #include "emlio/transport/transport.h"
 #include "emlio/wire/messages.h"
 
@@ -92,6 +93,7 @@ class Router {
   std::shared_ptr<Session> NextSession(wire::OpenId* turn) const;
   session::Sender::NextResult ScheduleOne(const std::shared_ptr<Session>& session,
                                           size_t active_sessions);
+  void TuneStreams(int64_t now_ns);
   void ReadAheadOf(Session* session);
   bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
@@ -120,6 +122,9 @@ class Router {
   // (job, loader) -> plan hash and the number of open sessions that hold it.
   std::map<std::pair<std::string, std::string>, std::pair<Hash128, int>> jobs_;
   uint64_t gathering_bytes_ = 0;  // submitted, not done
+  const uint64_t send_window_bytes_;
+  int64_t next_tuning_ns_ = 0;
+  std::vector<session::StreamState> link_scratch_;
   std::vector<plan::PlannedRecord> ahead_scratch_;
 
   std::atomic<int64_t> stop_deadline_ns_{-1};

@@ -16,6 +16,7 @@
 #include "emlio/base/crc32c.h"
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/daemon/daemon.h"
 #include "emlio/loader/batch.h"
@@ -23,6 +24,7 @@
 #include "emlio/loader/source_client.h"
 #include "emlio/loader/source_list.h"
 #include "emlio/session/bitmap.h"
+#include "emlio/session/stream_tuner.h"
 #include "fmt/format.h"
 
 namespace emlio::loader {
@@ -41,11 +43,11 @@ Status CheckOptions(const LoaderOptions& options) {
     return InvalidArgument(fmt::format("step_stride is {}; 1 to {} are possible",
                                        options.step_stride, wire::kMaxStride));
   }
-  if (options.streams == 0 || options.streams > wire::kMaxStreams) {
+  if (options.streams > wire::kMaxStreams) {
     return InvalidArgument(
         fmt::format("streams is {}; 1 to {} are possible", options.streams, wire::kMaxStreams));
   }
-  if (options.prefetch_bytes < (uint64_t{1} << 20)) {
+  if (options.prefetch_bytes > 0 && options.prefetch_bytes < (uint64_t{1} << 20)) {
     return InvalidArgument("prefetch_mb must be at least 1 (MiB)");
   }
   if (options.max_record_bytes == 0 || options.max_record_bytes > wire::kMaxRecordBytes) {
@@ -93,6 +95,7 @@ class Loader::Impl : public SourceClient::Owner {
   explicit Impl(LoaderOptions options)
       : options_(std::move(options)),
         opened_at_ns_(SystemClock().NowNs()),
+        epochs_(options_.observer),
         work_(kWorkQueueChunks) {}
 
   ~Impl() override {
@@ -111,6 +114,7 @@ class Loader::Impl : public SourceClient::Owner {
     EMLIO_ASSIGN_OR_RETURN(const SourceList list, ParseSources(options_.sources));
     EMLIO_RETURN_IF_ERROR(Connect(list, interrupt_check));
     EMLIO_RETURN_IF_ERROR(AwaitManifests(interrupt_check));
+    TellOfEnergyAgents();
     EMLIO_RETURN_IF_ERROR(MakePlan());
     AssignShards();
     return StartWorkers();
@@ -130,6 +134,8 @@ class Loader::Impl : public SourceClient::Owner {
     if (at.step == plan_->steps_per_epoch()) at = {at.epoch + 1, 0};
     if (started_at_ns_ == 0) started_at_ns_ = SystemClock().NowNs();
     pass_epoch_ = at.epoch;
+    epochs_.EndAll(false);  // what a pass before this one left unread
+    epochs_.At({EpochInfo::Side::kLoader, dataset_name(), at.epoch, options_.rank});
     const bool is_open =
         opening_ > 0 && pass_error_.ok() && (end_epoch_ == 0 || at.epoch < end_epoch_);
     if (is_open && at == CursorLocked()) return OkStatus();
@@ -227,7 +233,10 @@ class Loader::Impl : public SourceClient::Owner {
     // Waiting for the consumer is not a lack of progress.
     progress_ns_ = std::max(progress_ns_, begin_ns);
     while (true) {
-      if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
+      if (receiver_->epoch() != pass_epoch_) {
+        epochs_.EndAll(true);
+        return std::shared_ptr<const Batch>();
+      }
       // The lowest step first: nothing that was handed out is left in here.
       auto found = ready_.begin();
       if (found != ready_.end() && receiver_->MayHandOut(found->first.first, found->first.second)) {
@@ -313,6 +322,7 @@ class Loader::Impl : public SourceClient::Owner {
       client_options.endpoint = remote.endpoint;
       client_options.dataset = remote.dataset;
       client_options.streams = options_.streams;
+      client_options.sharers = options_.step_stride;
       EMLIO_ASSIGN_OR_RETURN(auto dialer, transport::DialZmq(transport_options));
       EMLIO_RETURN_IF_ERROR(AddSource(std::move(dialer), client_options));
     }
@@ -322,7 +332,7 @@ class Loader::Impl : public SourceClient::Owner {
   Status AddSource(std::unique_ptr<transport::Dialer> dialer, const SourceClientOptions& options) {
     sources_.push_back(
         std::make_unique<SourceClient>(sources_.size(), std::move(dialer), options, this));
-    streams_.push_back(options.streams);
+    streams_.push_back(options.streams > 0 ? options.streams : session::kMaxAutoStreams);
     return sources_.back()->Start();
   }
 
@@ -344,6 +354,20 @@ class Loader::Impl : public SourceClient::Owner {
       if (IsInterrupted(interrupt_check)) return Cancelled("interrupted while connecting");
     }
     return failure_;
+  }
+
+  void TellOfEnergyAgents() const {
+    if (options_.observer == nullptr) return;
+    for (const auto& source : sources_) {
+      if (const std::string agent = source->energy_agent(); !agent.empty()) {
+        options_.observer->OnEnergyAgent(agent);
+      }
+    }
+  }
+
+  std::string_view dataset_name() const {
+    const std::string_view name = sources_.front()->name();
+    return name.substr(name.rfind('/') + 1);
   }
 
   // Asks the user's check, now and then, whether a wait shall end. Lets go of the lock meanwhile.
@@ -387,6 +411,19 @@ class Loader::Impl : public SourceClient::Owner {
                of_shard.begin()->first);
   }
 
+  static uint64_t PartOf(uint64_t bytes, double share) {
+    return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(bytes) * share));
+  }
+  uint64_t LeastPrefetchBytes() const {
+    if (options_.prefetch_bytes > 0) return options_.prefetch_bytes;
+    return kLeastAutoPrefetchBytes / options_.step_stride;
+  }
+  uint64_t MostPrefetchBytes() const {
+    if (options_.prefetch_bytes > 0) return options_.prefetch_bytes;
+    const uint64_t most = std::min(kMostAutoPrefetchBytes, UsableMemoryBytes() / 8);
+    return std::max(most / options_.step_stride, LeastPrefetchBytes());
+  }
+
   // Every shard is read from the first source that holds it. A source gets a share of the prefetch
   // budget after the bytes that it sends.
   void AssignShards() EMLIO_EXCLUDES(mu_) {
@@ -408,8 +445,9 @@ class Loader::Impl : public SourceClient::Owner {
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (sources_.size() == 1) receiver_sources[i].assigned.clear();
       const double share = total == 0 ? 1.0 : static_cast<double>(bytes[i]) / total;
-      receiver_sources[i].prefetch_bytes =
-          std::max<uint64_t>(1, static_cast<uint64_t>(options_.prefetch_bytes * share));
+      prefetch_.push_back(
+          {PartOf(LeastPrefetchBytes(), share), PartOf(MostPrefetchBytes(), share)});
+      receiver_sources[i].prefetch_bytes = prefetch_[i].least_bytes;
       receiver_sources[i].streams = streams_[i];
       has_records_.push_back(records[i] > 0);
     }
@@ -533,6 +571,7 @@ class Loader::Impl : public SourceClient::Owner {
     stats_.records += batch.records().size();
     stats_.padded_records += batch.records().size() - batch.valid_records();
     stats_.payload_bytes += batch.payload_bytes();
+    epochs_.Add(batch.epoch(), batch.records().size(), batch.payload_bytes());
     const int64_t now_ns = SystemClock().NowNs();
     stats_.elapsed_ns = now_ns - started_at_ns_;
     if (stats_.time_to_first_batch_ns == 0) stats_.time_to_first_batch_ns = now_ns - opened_at_ns_;
@@ -558,6 +597,19 @@ class Loader::Impl : public SourceClient::Owner {
   // SourceClient::Owner, on the clients' threads.
   void OnChunk(size_t source, transport::Message message) override {
     work_.Push({source, std::move(message)});
+  }
+  void OnRate(size_t source, double bytes_per_s, int64_t round_trip_ns) override
+      EMLIO_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (receiver_ == nullptr) return;
+    // What is on the way, the way of the Grant that allows it, queues as long as that, and streams
+    // that are slower than others.
+    constexpr double kRoundTrips = 4;
+    const double needed = kRoundTrips * bytes_per_s * static_cast<double>(round_trip_ns) / 1e9;
+    receiver_->SetPrefetch(source,
+                           std::clamp(static_cast<uint64_t>(needed), prefetch_[source].least_bytes,
+                                      prefetch_[source].most_bytes));
+    FlushOutbox();
   }
   void OnManifest(size_t source) override EMLIO_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -608,8 +660,13 @@ class Loader::Impl : public SourceClient::Owner {
   // Set by Open, constant afterwards.
   std::shared_ptr<const dataset::Manifest> manifest_;
   std::shared_ptr<const plan::Plan> plan_;
-  std::vector<uint32_t> streams_;  // by source
-  std::vector<bool> has_records_;  // by source: whether a session is opened with it
+  std::vector<uint32_t> streams_;  // by source: how many there may be
+  struct Prefetch {
+    uint64_t least_bytes = 0;
+    uint64_t most_bytes = 0;
+  };
+  std::vector<Prefetch> prefetch_;  // by source
+  std::vector<bool> has_records_;   // by source: whether a session is opened with it
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -629,6 +686,7 @@ class Loader::Impl : public SourceClient::Owner {
   int64_t progress_ns_ EMLIO_GUARDED_BY(mu_) = 0;
   int64_t last_interrupt_check_ns_ EMLIO_GUARDED_BY(mu_) = 0;
   LoaderStats stats_ EMLIO_GUARDED_BY(mu_);
+  EpochWatch epochs_ EMLIO_GUARDED_BY(mu_);
 
   BoundedQueue<Work> work_;
   std::unique_ptr<daemon::Daemon> local_daemon_;

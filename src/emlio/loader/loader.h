@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emlio/base/observer.h"
 #include "emlio/base/status.h"
 #include "emlio/dataset/dataset.h"
 #include "emlio/dataset/manifest.h"
@@ -23,6 +24,8 @@ namespace emlio::loader {
 
 inline constexpr uint32_t kDefaultReadyWindow = 16;
 inline constexpr uint32_t kMaxReadyWindow = 4096;
+inline constexpr uint64_t kLeastAutoPrefetchBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kMostAutoPrefetchBytes = uint64_t{2} << 30;
 
 // When a complete batch is handed out. Which record is in which batch is the same in both.
 enum class Order : uint8_t {
@@ -66,8 +69,13 @@ struct LoaderOptions {
   // For processes that share the batches of one rank, each with a loader of its own: of every so
   // many steps this one reads one, from the step on at which StartPass begins.
   uint32_t step_stride = 1;
-  uint32_t streams = 4;                           // data connections to each daemon
-  uint64_t prefetch_bytes = uint64_t{256} << 20;  // received or on the way, not handed out
+  // Data connections to each daemon; 0: as many as round-trip time and rate ask for, at most
+  // session::kMaxAutoStreams.
+  uint32_t streams = 0;
+  // Received or on the way, and not handed out. 0: kLeastAutoPrefetchBytes, more where so much is
+  // on the way at once that this is not enough, at most an eighth of the memory that this process
+  // may use and kMostAutoPrefetchBytes.
+  uint64_t prefetch_bytes = 0;
   uint64_t max_record_bytes = uint64_t{256} << 20;
   // Records that may be bad where they are stored, over all passes: they are left out of their
   // batches, which are that much shorter, and counted; one more is an error. 0: the first one is.
@@ -80,6 +88,8 @@ struct LoaderOptions {
   std::string index_directory;
   dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   dataset::ProgressCallback index_progress;
+  // Told of passes, and of daemons whose hosts measure their energy. May be null.
+  std::shared_ptr<Observer> observer;
 };
 
 // The whole resumable state of a loader: the first step not handed out yet. A state taken after the

@@ -56,6 +56,9 @@ class GatedListener : public transport::Listener {
     return inner_->Send(to, message);
   }
   void Forget(transport::ConnectionId connection) override { inner_->Forget(connection); }
+  std::optional<transport::LinkState> StateOf(transport::ConnectionId id) const override {
+    return inner_->StateOf(id);
+  }
   void Wake() override { inner_->Wake(); }
 
  private:
@@ -1032,7 +1035,7 @@ TEST_F(LoaderTest, OptionsThatCannotWorkAreRefused) {
   EXPECT_EQ(code([](LoaderOptions* o) { o->global_batch_size = 4; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->rank = 1; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->world_size = 0; }), Code::kInvalidArgument);
-  EXPECT_EQ(code([](LoaderOptions* o) { o->streams = 0; }), Code::kInvalidArgument);
+  EXPECT_EQ(code([](LoaderOptions* o) { o->streams = 257; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->step_stride = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->ready_window = 0; }), Code::kInvalidArgument);
   EXPECT_EQ(code([](LoaderOptions* o) { o->ready_window = 4097; }), Code::kInvalidArgument);

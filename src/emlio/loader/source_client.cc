@@ -17,8 +17,13 @@ namespace emlio::loader {
 namespace {
 
 constexpr int kPollMs = 500;
+constexpr int64_t kMeasureNs = 250 * kNsPerMs;
+constexpr int64_t kMeasureRoundTrips = 4;
 constexpr int64_t kPingIntervalNs = 2 * kNsPerSecond;
 constexpr int64_t kJoinRefusedNs = 2 * kNsPerSecond;
+// A Join follows its Open by this part of a round trip, where that is long enough to tell.
+constexpr int64_t kJoinDelayPart = 8;
+constexpr int64_t kMinJoinDelayNs = kNsPerMs / 2;
 constexpr size_t kMaxBacklog = 65536;
 
 transport::Message ToMessage(const wire::AnyMessage& message) {
@@ -35,7 +40,8 @@ SourceClient::SourceClient(size_t index, std::unique_ptr<transport::Dialer> dial
       options_(std::move(options)),
       name_(options_.endpoint + "/" + options_.dataset),
       owner_(owner),
-      dialer_(std::move(dialer)) {}
+      dialer_(std::move(dialer)),
+      dialing_(options_.sharers) {}
 
 Status SourceClient::Start() {
   EMLIO_ASSIGN_OR_RETURN(thread_, Thread::Start(fmt::format("emlio-recv-{}", index_),
@@ -70,7 +76,7 @@ void SourceClient::Run(std::stop_token stop) {
   std::vector<transport::Event> events;
   while (status.ok() && !stop.stop_requested()) {
     events.clear();
-    status = dialer_->Poll(kPollMs, &events);
+    status = dialer_->Poll(PollMs(), &events);
     const int64_t now_ns = SystemClock().NowNs();
     // Silence is judged only when nothing waits to be read: a stall of our own is not the peer's.
     if (!events.empty()) last_heard_ns_ = now_ns;
@@ -78,6 +84,9 @@ void SourceClient::Run(std::stop_token stop) {
       if (status.ok()) status = Handle(std::move(event));
     }
     if (status.ok()) status = TakeCommands();
+    if (status.ok()) status = DialByDistance();
+    if (status.ok() && !opened_ && join_at_ns_ > 0 && now_ns >= join_at_ns_) status = JoinStreams();
+    if (status.ok()) status = Measure(now_ns);
     while (status.ok() && !backlog_.empty() &&
            dialer_->Send(control_, &backlog_.front()) == transport::SendResult::kSent) {
       backlog_.pop_front();
@@ -91,13 +100,58 @@ Status SourceClient::Connect() {
   const int deadline_ms = static_cast<int>(options_.connect_timeout_ms);
   last_heard_ns_ = SystemClock().NowNs();
   EMLIO_ASSIGN_OR_RETURN(control_, dialer_->Dial(options_.endpoint, deadline_ms));
-  // The data connections are made at once, so that the first epoch finds them standing.
-  streams_.resize(options_.streams);
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    EMLIO_ASSIGN_OR_RETURN(streams_[i].connection, dialer_->Dial(options_.endpoint, deadline_ms));
-    stream_of_[streams_[i].connection] = i;
+  // These data connections are made at once, so that the first epoch finds them standing.
+  return DialStreams(options_.streams > 0 ? options_.streams : dialing_.first());
+}
+
+// The other host has answered: how far away it is, and so how many connections that takes, is known
+// before the first of them stands.
+Status SourceClient::DialByDistance() {
+  if (dialing_.round_trip_ns() > 0) return OkStatus();
+  const int64_t round_trip_ns = RoundTripNs();
+  if (round_trip_ns == 0) return OkStatus();
+  const uint32_t wanted = dialing_.OnConnected(round_trip_ns);
+  return options_.streams > 0 ? OkStatus() : DialStreams(wanted);
+}
+
+// Makes data connections until there are so many.
+Status SourceClient::DialStreams(uint32_t count) {
+  while (streams_.size() < count) {
+    EMLIO_ASSIGN_OR_RETURN(
+        const transport::ConnectionId connection,
+        dialer_->Dial(options_.endpoint, static_cast<int>(options_.connect_timeout_ms)));
+    stream_of_[connection] = streams_.size();
+    streams_.emplace_back().connection = connection;
   }
   return OkStatus();
+}
+
+int64_t SourceClient::RoundTripNs() const {
+  const auto state = dialer_->StateOf(control_);
+  return state.has_value() ? state->round_trip_us * 1000 : 0;
+}
+
+int SourceClient::PollMs() const {
+  const int64_t left_ns = join_at_ns_ - SystemClock().NowNs();
+  if (opened_ || left_ns <= 0) return kPollMs;  // who connects later joins then
+  return static_cast<int>(std::min<int64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, kPollMs));
+}
+
+// More connections when those that stand are full, and the owner's share of the measuring.
+Status SourceClient::Measure(int64_t now_ns) {
+  const int64_t elapsed_ns = now_ns - measured_at_ns_;
+  if (elapsed_ns < std::max(kMeasureNs, kMeasureRoundTrips * dialing_.round_trip_ns())) {
+    return OkStatus();
+  }
+  const uint64_t bytes = std::exchange(measured_bytes_, 0);
+  const bool is_first = measured_at_ns_ == 0;
+  measured_at_ns_ = now_ns;
+  if (is_first || bytes == 0) return OkStatus();
+  const auto connected = static_cast<uint32_t>(std::count_if(
+      streams_.begin(), streams_.end(), [](const Stream& stream) { return stream.connected; }));
+  const uint32_t wanted = dialing_.OnBytes(bytes, elapsed_ns, RoundTripNs(), connected);
+  owner_->OnRate(index_, dialing_.bytes_per_s(), dialing_.round_trip_ns());
+  return options_.streams > 0 ? OkStatus() : DialStreams(wanted);
 }
 
 Status SourceClient::Handle(transport::Event event) {
@@ -123,6 +177,7 @@ Status SourceClient::Handle(transport::Event event) {
       break;
   }
   if (!is_control && !event.message.payload.empty()) {
+    measured_bytes_ += event.message.payload.size();
     owner_->OnChunk(index_, std::move(event.message));
     return OkStatus();
   }
@@ -134,11 +189,16 @@ Status SourceClient::Handle(transport::Event event) {
   }
   const auto* error = std::get_if<wire::Error>(&message);
   if (!is_control && error != nullptr && error->open_id == open_.open_id) {
-    join_refused_ = *error;
-    join_refused_at_ns_ = SystemClock().NowNs();
-    return OkStatus();
+    return OnJoinRefused(&streams_[stream->second], *error);
   }
   return HandleControl(std::move(message));
+}
+
+std::string SourceClient::energy_agent() const {
+  if (energy_port_ == 0) return "";
+  // The host by the name under which it was reached.
+  return fmt::format("{}:{}", options_.endpoint.substr(0, options_.endpoint.rfind(':')),
+                     energy_port_);
 }
 
 Status SourceClient::HandleControl(wire::AnyMessage message) {
@@ -147,6 +207,7 @@ Status SourceClient::HandleControl(wire::AnyMessage message) {
       return Unsupported(fmt::format("the daemon chose protocol version {}, this is version {}",
                                      welcome->version, wire::kProtocolVersion));
     }
+    energy_port_ = welcome->energy_port;
     return OkStatus();
   }
   if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {
@@ -205,6 +266,10 @@ Status SourceClient::TakeCommands() {
       opened_ = false;
       merged_ = std::move(command.merged);
       EMLIO_RETURN_IF_ERROR(SendControl(open_));
+      // Not waiting for Opened saves a round trip. The other connection's message may overtake
+      // Open nevertheless, and is then sent once more.
+      const int64_t delay_ns = dialing_.round_trip_ns() / kJoinDelayPart;
+      join_at_ns_ = delay_ns >= kMinJoinDelayNs ? SystemClock().NowNs() + delay_ns : 0;
     } else {
       EMLIO_RETURN_IF_ERROR(SendControl(command.message));
     }
@@ -212,9 +277,10 @@ Status SourceClient::TakeCommands() {
   return OkStatus();
 }
 
-// Binds every connection that stands to the newest session, once that is open.
+// Binds every connection that stands to the newest session, once that is open or should be.
 Status SourceClient::JoinStreams() {
-  if (!opened_) return OkStatus();
+  const bool is_early = !opened_;
+  if (is_early && (join_at_ns_ == 0 || SystemClock().NowNs() < join_at_ns_)) return OkStatus();
   for (size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.connected || stream.joined == open_.open_id) continue;
@@ -226,7 +292,19 @@ Status SourceClient::JoinStreams() {
       return Unavailable(fmt::format("cannot write to data connection {}", i));
     }
     stream.joined = open_.open_id;
+    stream.joined_early = is_early;
   }
+  return OkStatus();
+}
+
+Status SourceClient::OnJoinRefused(Stream* stream, const wire::Error& error) {
+  if (stream->joined_early && error.code == Code::kNotFound) {
+    stream->joined = 0;
+    if (!opened_) join_at_ns_ = 0;  // too early it was, for all
+    return JoinStreams();
+  }
+  join_refused_ = error;
+  join_refused_at_ns_ = SystemClock().NowNs();
   return OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "emlio/base/thread.h"
 #include "emlio/daemon/manifest_pages.h"
 #include "emlio/dataset/manifest.h"
+#include "emlio/session/stream_tuner.h"
 #include "emlio/transport/transport.h"
 #include "emlio/wire/messages.h"
 
@@ -23,7 +24,8 @@ namespace emlio::loader {
 struct SourceClientOptions {
   std::string endpoint;  // "tcp://host:port"
   std::string dataset;
-  uint32_t streams = 4;
+  uint32_t streams = 0;  // 0: as many as round-trip time and rate ask for
+  uint32_t sharers = 1;  // loaders that do this one's work together: each has its part of them
   int64_t connect_timeout_ms = 60'000;
   int64_t peer_silence_ms = 10'000;
 };
@@ -44,6 +46,8 @@ class SourceClient {
     virtual void OnMessage(size_t source, wire::AnyMessage message) = 0;
     // The manifest came; called once.
     virtual void OnManifest(size_t source) = 0;
+    // What was measured since the last time; a few times a second while data come.
+    virtual void OnRate(size_t source, double bytes_per_s, int64_t round_trip_ns) = 0;
     // The source cannot be used any more: nothing else will come from it.
     virtual void OnFailed(size_t source, Status reason) = 0;
   };
@@ -60,6 +64,9 @@ class SourceClient {
   // REQUIRES: OnManifest was called.
   const dataset::Manifest& manifest() const { return manifest_; }
 
+  // "tcp://host:port" of the agent that measures the daemon's host; empty: it told of none.
+  std::string energy_agent() const;
+
   // Opens a session: sends Open, supplies `merged` if the daemon asks for it, and joins the streams
   // once Opened has come. The session before it, if any, is closed.
   void Open(wire::Open open, std::shared_ptr<const dataset::Manifest> merged) EMLIO_EXCLUDES(mu_);
@@ -74,6 +81,8 @@ class SourceClient {
     transport::ConnectionId connection = 0;
     bool connected = false;
     wire::OpenId joined = 0;
+    // Joined before the daemon said that the session is open: it may not have been yet.
+    bool joined_early = false;
   };
   // What other threads have asked for.
   struct Command {
@@ -87,7 +96,14 @@ class SourceClient {
   Status HandleControl(wire::AnyMessage message);
   Status TakeCommands() EMLIO_EXCLUDES(mu_);
   Status SendControl(const wire::AnyMessage& message);
+  Status DialStreams(uint32_t count);
+  Status DialByDistance();
   Status JoinStreams();
+  Status OnJoinRefused(Stream* stream, const wire::Error& error);
+  Status Measure(int64_t now_ns);
+  int64_t RoundTripNs() const;
+  // How long this thread may sleep.
+  int PollMs() const;
   Status CheckLiveness(int64_t now_ns);
 
   const size_t index_;
@@ -105,9 +121,11 @@ class SourceClient {
   std::deque<transport::Message> backlog_;  // control messages that wait for room
   wire::Open open_;                         // the newest
   bool opened_ = false;
+  int64_t join_at_ns_ = 0;  // from when on Joins do not wait for Opened; 0: they do
   std::shared_ptr<const dataset::Manifest> merged_;
   daemon::ManifestAssembler assembler_{kMaxManifestBytes};
   dataset::Manifest manifest_;
+  uint16_t energy_port_ = 0;
   // A Join was answered by an Error. The session has ended then, and the control connection tells
   // why; this is what is said if it does not.
   wire::Error join_refused_;
@@ -115,6 +133,10 @@ class SourceClient {
   int64_t last_heard_ns_ = 0;
   int64_t last_ping_ns_ = 0;
   uint64_t pings_ = 0;
+
+  session::StreamDialing dialing_;
+  int64_t measured_at_ns_ = 0;
+  uint64_t measured_bytes_ = 0;  // of payload, since
 
   Mutex mu_;
   std::vector<Command> commands_ EMLIO_GUARDED_BY(mu_);

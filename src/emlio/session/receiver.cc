@@ -38,17 +38,31 @@ std::string Where(const wire::Chunk& chunk) {
 Receiver::Receiver(std::shared_ptr<const plan::Plan> plan, std::vector<ReceiverSource> sources,
                    ReceiverOptions options)
     : plan_(std::move(plan)), options_(options) {
-  uint64_t prefetch_bytes = 0;
   for (ReceiverSource& config : sources) {
-    prefetch_bytes += config.prefetch_bytes;
     Source source;
     source.config = std::move(config);
     sources_.push_back(std::move(source));
   }
-  // With credit shared out in proportion to the records, honest daemons together open about as many
-  // slots as the credit can pay for, and a batch or two at the edges.
-  max_open_slots_ = std::max(kMinOpenSlots, prefetch_bytes / wire::kRecordOverheadBytes) +
-                    4 * plan_->spec().global_batch;
+  LimitOpenSlots();
+}
+
+// With credit shared out in proportion to the records, honest daemons together open about as many
+// slots as the credit can pay for, and a batch or two at the edges. Never less than what was
+// allowed once: credit is not taken back.
+void Receiver::LimitOpenSlots() {
+  uint64_t prefetch_bytes = 0;
+  for (const Source& source : sources_) prefetch_bytes += source.config.prefetch_bytes;
+  max_open_slots_ = std::max(max_open_slots_,
+                             std::max(kMinOpenSlots, prefetch_bytes / wire::kRecordOverheadBytes) +
+                                 4 * plan_->spec().global_batch);
+}
+
+void Receiver::SetPrefetch(size_t source_number, uint64_t bytes) {
+  Source& source = sources_[source_number];
+  if (source.config.prefetch_bytes == bytes) return;
+  source.config.prefetch_bytes = bytes;
+  LimitOpenSlots();
+  MaybeGrant(source_number, /*handed_out=*/true);
 }
 
 void Receiver::Begin(uint64_t epoch, uint64_t step, uint64_t epochs,

@@ -118,6 +118,10 @@ class Receiver {
   // Steps behind it, of its epoch, that were handed out; ascending.
   std::vector<uint64_t> handed_out() const;
 
+  // How much may be on the way or waiting from that source, from the next Grant on. Less than
+  // before takes nothing back.
+  void SetPrefetch(size_t source, uint64_t bytes);
+
   // Messages to send, in order, with their source; empties the outbox.
   std::vector<std::pair<size_t, wire::AnyMessage>> TakeOutbox() {
     return std::exchange(outbox_, {});
@@ -186,6 +190,7 @@ class Receiver {
   void AskAgain(size_t source_number, const Step& step, std::vector<uint32_t> slots);
   void FinishSlot(Step* step);
   void PassOverHandedOut();
+  void LimitOpenSlots();
   void MaybeGrant(size_t source_number, bool handed_out);
   Status CheckGap(size_t source_number);
   static Result<bool> IsRepetition(Stream* stream, const wire::Chunk& chunk);

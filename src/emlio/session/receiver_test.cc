@@ -142,6 +142,21 @@ TEST_F(ReceiverTest, ABatchIsCompleteWhenItsLastSlotIsFilled) {
   EXPECT_THAT(TakeComplete(), IsEmpty());
 }
 
+TEST_F(ReceiverTest, AGreaterPrefetchIsGrantedAtOnceAndASmallerOneTakesNothingBack) {
+  Begin({4}, 1, /*prefetch_bytes=*/1 << 20);
+  receiver_->SetPrefetch(0, 4 << 20);
+  auto grants = Outbox<wire::Grant>();
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].limit, 4u << 20);
+  receiver_->SetPrefetch(0, 1 << 20);
+  for (uint64_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(Give(step, {0}).ok());
+    TakeComplete();
+    receiver_->OnHandedOut(0, step);
+  }
+  for (const wire::Grant& grant : Outbox<wire::Grant>()) EXPECT_GE(grant.limit, 4u << 20);
+}
+
 TEST_F(ReceiverTest, ASlotFilledTwiceKeepsTheFirstRecord) {
   Begin({2}, 2);
   ASSERT_TRUE(Give(MakeChunk(0, {0}), 'a').ok());

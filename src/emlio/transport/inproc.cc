@@ -218,6 +218,7 @@ class InprocListener final : public Listener {
     return hub_->Send(Hub::kListener, to, message);
   }
   void Forget(ConnectionId connection) override { hub_->Close(Hub::kListener, connection); }
+  std::optional<LinkState> StateOf(ConnectionId) const override { return std::nullopt; }
   void Wake() override { hub_->Wake(Hub::kListener); }
 
  private:
@@ -239,6 +240,7 @@ class InprocDialer final : public Dialer {
     return hub_->Send(Hub::kDialer, to, message);
   }
   void Close(ConnectionId connection) override { hub_->Close(Hub::kDialer, connection); }
+  std::optional<LinkState> StateOf(ConnectionId) const override { return std::nullopt; }
   void Wake() override { hub_->Wake(Hub::kDialer); }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,15 @@ struct Event {
                     // does not resolve), kTimeout (connect deadline), kLimitExceeded, kProtocol
 };
 
+// What the kernel knows of one connection, as seen from this end. Counters since its beginning.
+struct LinkState {
+  int64_t round_trip_us = 0;      // smoothed
+  int64_t min_round_trip_us = 0;  // of the last minutes
+  uint64_t acked_bytes = 0;       // that the other end has received
+  int64_t busy_us = 0;            // with something to send
+  int64_t window_limited_us = 0;  // of it: not the network but a buffer of an end was full
+};
+
 struct TransportOptions {
   int high_water_messages = 16;                   // per connection and direction
   uint64_t max_frame_bytes = uint64_t{64} << 20;  // a larger incoming frame ends its connection
@@ -73,6 +83,8 @@ class Listener {
   // Forgets the connection: later sends give kGone, its messages are dropped. (The TCP connection
   // itself may stay until the peer closes it.)
   virtual void Forget(ConnectionId connection) = 0;
+  // Nothing for a connection that is gone, or where there is no network between.
+  virtual std::optional<LinkState> StateOf(ConnectionId connection) const = 0;
   // Makes a Poll that is in progress, or else the next one, return. From any thread.
   virtual void Wake() = 0;
 };
@@ -88,6 +100,9 @@ class Dialer {
   virtual SendResult Send(ConnectionId to, Message* message) = 0;
   // Closes a connection at once; messages in flight are dropped and no event follows.
   virtual void Close(ConnectionId connection) = 0;
+  // Known before kConnected, as soon as the other host has answered, at which Poll returns. Nothing
+  // for a connection that is gone, or where there is no network between.
+  virtual std::optional<LinkState> StateOf(ConnectionId connection) const = 0;
   virtual void Wake() = 0;
 };
 

@@ -19,6 +19,7 @@
 #include "emlio/base/mutex.h"
 #include "emlio/base/thread.h"
 #include "emlio/transport/poll_timeout.h"
+#include "emlio/transport/tcp_link.h"
 #include "emlio/transport/waker.h"
 #include "emlio/transport/zmq_socket.h"
 
@@ -89,6 +90,7 @@ class ZmqDialer final : public Dialer {
   Status Poll(int timeout_ms, std::vector<Event>* events) override;
   SendResult Send(ConnectionId to, Message* message) override;
   void Close(ConnectionId connection) override { connections_.erase(connection); }
+  std::optional<LinkState> StateOf(ConnectionId connection) const override;
   void Wake() override { waker_->Wake(); }
 
  private:
@@ -106,6 +108,7 @@ class ZmqDialer final : public Dialer {
     int64_t attempt_deadline_ns = 0;
     std::unique_ptr<ZmqSocket> socket;
     bool handshake_cut = false;
+    int fd = -1;  // of the TCP connection; libzmq's
 
     int64_t ending_since_ns = 0;
     Status loss;  // of the last attempt, or of the connection
@@ -132,6 +135,7 @@ class ZmqDialer final : public Dialer {
   std::map<ConnectionId, Connection> connections_;
   ConnectionId last_served_ = 0;
   bool was_full_ = false;
+  bool has_reached_ = false;  // a peer's host since the last Poll returned
   std::vector<pollfd> fds_;
   ZmqSocket::Received received_;
 };
@@ -168,6 +172,7 @@ void ZmqDialer::StartNextAttempt(Connection* connection) {
     auto socket = ZmqSocket::Open(context_, ZmqSocket::Role::kDealer, options_, address.ipv6);
     if (!socket.ok()) return Lose(connection, socket.status());
     connection->socket = *std::move(socket);
+    connection->fd = -1;
     const int error = connection->socket->Connect(address.endpoint);
     if (error == 0) return;
     connection->loss = Unavailable(
@@ -232,17 +237,23 @@ int64_t ZmqDialer::NextTimerNs(const Connection& connection) {
 void ZmqDialer::ReadMonitor(Connection* connection, std::vector<Event>* events) {
   using Kind = MonitorEvent::Kind;
   while (connection->socket != nullptr && connection->socket->monitor_readable) {
-    const Kind kind = connection->socket->TakeMonitorEvent().kind;
+    const MonitorEvent event = connection->socket->TakeMonitorEvent();
+    const Kind kind = event.kind;
     const bool connecting = connection->state == State::kConnecting;
     switch (kind) {
+      case Kind::kConnected:
+        connection->fd = event.fd;
+        PrepareToSend(event.fd);
+        has_reached_ = true;
+        break;
       case Kind::kHandshakeSucceeded: {
         if (!connecting) break;
         connection->state = State::kConnected;
         connection->addresses.clear();
-        Event event;
-        event.kind = Event::Kind::kConnected;
-        event.connection = connection->id;
-        events->push_back(std::move(event));
+        Event connected;
+        connected.kind = Event::Kind::kConnected;
+        connected.connection = connection->id;
+        events->push_back(std::move(connected));
         break;
       }
       case Kind::kHandshakeCut:
@@ -368,7 +379,8 @@ Status ZmqDialer::Poll(int timeout_ms, std::vector<Event>* events) {
       }
     }
     const bool retry = was_full_ && (signalled || !first);
-    if (events->size() > before || woken || retry || timeout.Over()) {
+    const bool reached = std::exchange(has_reached_, false);
+    if (events->size() > before || woken || retry || reached || timeout.Over()) {
       was_full_ = false;
       return OkStatus();
     }
@@ -391,6 +403,12 @@ SendResult ZmqDialer::Send(ConnectionId to, Message* message) {
   const SendResult result = it->second.socket->Send(nullptr, message);
   if (result == SendResult::kFull) was_full_ = true;
   return result;
+}
+
+std::optional<LinkState> ZmqDialer::StateOf(ConnectionId connection) const {
+  const auto it = connections_.find(connection);
+  if (it == connections_.end() || it->second.socket == nullptr) return std::nullopt;
+  return ReadLinkState(it->second.fd);
 }
 
 }  // namespace

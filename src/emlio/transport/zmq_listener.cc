@@ -15,6 +15,7 @@
 #include "emlio/base/clock.h"
 #include "emlio/transport/endpoint.h"
 #include "emlio/transport/poll_timeout.h"
+#include "emlio/transport/tcp_link.h"
 #include "emlio/transport/waker.h"
 #include "emlio/transport/zmq_socket.h"
 
@@ -53,6 +54,7 @@ class ZmqListener final : public Listener {
   Status Poll(int timeout_ms, std::vector<Event>* events) override;
   SendResult Send(ConnectionId to, Message* message) override;
   void Forget(ConnectionId connection) override;
+  std::optional<LinkState> StateOf(ConnectionId connection) const override;
   void Wake() override { waker_->Wake(); }
 
  private:
@@ -202,6 +204,7 @@ ZmqListener::Peer* ZmqListener::Register(const ZmqSocket::Received& received) {
     StartClosing(&peer);
     return &peer;
   }
+  PrepareToSend(peer.fd);
   const auto [it, inserted] = by_fd_.try_emplace(peer.fd, &peer);
   if (!inserted) {
     Peer* other = it->second;
@@ -260,6 +263,12 @@ SendResult ZmqListener::Send(ConnectionId to, Message* message) {
 void ZmqListener::Forget(ConnectionId connection) {
   // Its routing id is kept until the peer closes, or else its next message would make it a new one.
   if (auto it = peers_.find(connection); it != peers_.end()) it->second.forgotten = true;
+}
+
+std::optional<LinkState> ZmqListener::StateOf(ConnectionId connection) const {
+  const auto it = peers_.find(connection);
+  if (it == peers_.end() || it->second.closing) return std::nullopt;
+  return ReadLinkState(it->second.fd);
 }
 
 }  // namespace

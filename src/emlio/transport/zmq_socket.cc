@@ -210,12 +210,12 @@ Status ZmqSocket::StartMonitor(const ZmqContext& context) {
   const std::string name = fmt::format("inproc://monitor-{}", next_name.fetch_add(1));
   // No more events than needed: their queue has no bound (below), and an ACCEPT_FAILED comes in a
   // tight loop while the process lacks descriptors.
-  const int events = role_ == Role::kRouter ? ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED
-                                            : ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
-                                                  ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+  const int events =
+      role_ == Role::kRouter
+          ? ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED
+          : ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   if (zmq_socket_monitor(socket_, name.c_str(), events) != 0) {
     return SocketStatus("cannot watch a ZeroMQ socket");
   }
@@ -323,6 +323,8 @@ MonitorEvent ZmqSocket::TakeMonitorEvent() {
     switch (event) {
       case ZMQ_EVENT_ACCEPTED:
         return {Kind::kAccepted, fd};
+      case ZMQ_EVENT_CONNECTED:
+        return {Kind::kConnected, fd};
       case ZMQ_EVENT_DISCONNECTED:
         return {Kind::kDisconnected, fd};
       case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:

@@ -33,6 +33,7 @@ struct MonitorEvent {
   enum class Kind {
     kNone,
     kAccepted,      // fd
+    kConnected,     // fd; the handshake goes on
     kDisconnected,  // fd
     kHandshakeSucceeded,
     kHandshakeCut,       // the connection ended before its handshake did

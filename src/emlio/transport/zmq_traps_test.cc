@@ -398,6 +398,49 @@ TEST(ZmqTrapsTest, AnEmptyMessageIsAMessage) {
   EXPECT_TRUE(events.front().message.payload.empty());
 }
 
+// --- What the kernel knows of a connection. ---
+
+TEST(ZmqTrapsTest, TheStateOfAConnectionIsKnownAtBothEnds) {
+  auto listener = Listen();
+  std::vector<Event> at_listener;
+  Client client = ConnectTo(listener.get(), &at_listener, listener->endpoint());
+  const auto here = client.dialer->StateOf(client.id);
+  ASSERT_TRUE(here.has_value());
+  EXPECT_GT(here->round_trip_us, 0);
+  EXPECT_LT(here->round_trip_us, 60'000'000);
+  EXPECT_GE(here->acked_bytes, 5u);  // the handshake's, at least
+  const auto there = listener->StateOf(client.at_listener);
+  ASSERT_TRUE(there.has_value());
+  EXPECT_GT(there->min_round_trip_us, 0);
+  EXPECT_LE(there->min_round_trip_us, 60'000'000);
+
+  Message large = MakeMessage("header", testing::Pattern(1 << 20, 1));
+  ASSERT_EQ(listener->Send(client.at_listener, &large), SendResult::kSent);
+  EXPECT_TRUE(PollUntil(listener.get(), &at_listener, client.dialer.get(), &client.events,
+                        [&] { return CountOf(client.events, Kind::kMessage) == 1; }));
+  EXPECT_TRUE(PollUntil(listener.get(), &at_listener, nullptr, nullptr, [&] {
+    return listener->StateOf(client.at_listener)->acked_bytes > (1u << 20);
+  }));
+
+  EXPECT_FALSE(client.dialer->StateOf(client.id + 1).has_value());
+  EXPECT_FALSE(listener->StateOf(client.at_listener + 1).has_value());
+  client.dialer->Close(client.id);
+  EXPECT_FALSE(client.dialer->StateOf(client.id).has_value());
+}
+
+TEST(ZmqTrapsTest, TheStateIsKnownBeforeTheHandshakeIsOver) {
+  // A peer that accepts and says nothing: the handshake never ends.
+  const TcpSocket door = TcpSocket::ListenOnLoopback();
+  auto dialer = MakeDialer();
+  const auto id = dialer->Dial(door.endpoint(), 60'000);
+  ASSERT_TRUE(id.ok());
+  std::vector<Event> events;
+  EXPECT_TRUE(PollUntil(nullptr, nullptr, dialer.get(), &events,
+                        [&] { return dialer->StateOf(*id).has_value(); }));
+  EXPECT_EQ(CountOf(events, Kind::kConnected), 0u);
+  EXPECT_GT(dialer->StateOf(*id)->round_trip_us, 0);
+}
+
 // --- Endings of a dial are told apart, and name the address. ---
 
 // A full backlog: the kernel drops every further SYN, as a black-holed network does.

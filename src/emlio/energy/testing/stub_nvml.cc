@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for the NVIDIA driver's library in tests. nvmlInit_v2 reads the file that
-// $EMLIO_STUB_NVML names, one GPU a line, in words "key=value":
+// Stands in for the NVIDIA driver's library in tests, for EMLIO and for whatever reads GPUs through
+// nvidia-ml-py. nvmlInit_v2 reads the file that $EMLIO_STUB_NVML names, one GPU a line, in words
+// "key=value":
 //   uuid=GPU-... pci=00000000:3B:00.0   watts=100   refresh_ms=100   offset_j=123456
 //   period_s=1.3 high_share=0.2 high=3 low=0.5     a square wave of factors of watts
+//   driver=550.1 limit_w=700 persistence=1 busy=40
 //   energy=no  power=no  mig=1  module=1  vgpu=1  lost=1   counter_factor=1.5
 // Time is CLOCK_MONOTONIC, or what StubNvmlSetTimeNs said last.
 #include <algorithm>
@@ -42,6 +44,7 @@ struct Gpu {
 };
 
 std::vector<Gpu> g_gpus;
+int g_users = 0;
 int64_t g_time_ns = -1;
 
 double NowSeconds() {
@@ -86,9 +89,13 @@ double Refreshed(const Gpu& gpu) {
 STUB_EXPORT void StubNvmlSetTimeNs(int64_t time_ns) { g_time_ns = time_ns; }
 
 STUB_EXPORT int nvmlInit_v2() {
+  if (g_users++ > 0) return kSuccess;  // as the driver's: what is open stays
   g_gpus.clear();
   const char* path = std::getenv("EMLIO_STUB_NVML");
-  if (path == nullptr) return 9;  // the driver is not loaded
+  if (path == nullptr) {
+    --g_users;
+    return 9;  // the driver is not loaded
+  }
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     Gpu gpu;
@@ -102,7 +109,10 @@ STUB_EXPORT int nvmlInit_v2() {
   return kSuccess;
 }
 
-STUB_EXPORT int nvmlShutdown() { return kSuccess; }
+STUB_EXPORT int nvmlShutdown() {
+  --g_users;
+  return kSuccess;
+}
 
 STUB_EXPORT const char* nvmlErrorString(int code) {
   switch (code) {
@@ -168,6 +178,32 @@ STUB_EXPORT int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* 
   return kSuccess;
 }
 
+STUB_EXPORT int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  const std::string driver = g_gpus.empty() ? "" : g_gpus[0].Text("driver");
+  if (driver.empty()) return kNotSupported;
+  std::snprintf(text, size, "%s", driver.c_str());
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  if (Find(device)->Text("limit_w").empty()) return kNotSupported;
+  *milliwatts = static_cast<unsigned>(Find(device)->Number("limit_w", 0) * 1000);
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPersistenceMode(void* device, unsigned* mode) {
+  if (Find(device)->Text("persistence").empty()) return kNotSupported;
+  *mode = Find(device)->Number("persistence", 0) != 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
+  if (Find(device)->Text("busy").empty()) return kNotSupported;
+  rates[0] = static_cast<unsigned>(Find(device)->Number("busy", 0));
+  rates[1] = 0;
+  return kSuccess;
+}
+
 STUB_EXPORT int nvmlDeviceGetVirtualizationMode(void* device, unsigned* mode) {
   *mode = Find(device)->Number("vgpu", 0) != 0 ? 2 : 0;
   return kSuccess;
@@ -203,11 +239,127 @@ struct StubFieldValue {
 STUB_EXPORT int nvmlDeviceGetFieldValues(void* device, int count, StubFieldValue* fields) {
   const Gpu& gpu = *Find(device);
   for (int i = 0; i < count; ++i) {
+    StubFieldValue& field = fields[i];
     const bool module = gpu.Number("module", 0) != 0;
-    const bool known = fields[i].field == 186 && fields[i].scope <= (module ? 1U : 0U);
-    fields[i].result = known && gpu.Text("power") != "no" ? kSuccess : kNotSupported;
-    fields[i].type = 1;
-    fields[i].value = static_cast<unsigned>(Watts(gpu, Refreshed(gpu)) * 1000);
+    if (field.field == 83 && field.scope == 0) {  // energy, in mJ
+      field.type = 3;
+      field.result = nvmlDeviceGetTotalEnergyConsumption(device, &field.value);
+      continue;
+    }
+    const bool known =
+        (field.field == 185 || field.field == 186) && field.scope <= (module ? 1U : 0U);
+    field.result = known && gpu.Text("power") != "no" ? kSuccess : kNotSupported;
+    field.type = 1;
+    field.value = static_cast<unsigned>(Watts(gpu, Refreshed(gpu)) * 1000);
   }
+  return kSuccess;
+}
+
+// What EMLIO does not ask for, and programs that read the same library through nvidia-ml-py do.
+
+STUB_EXPORT int nvmlInitWithFlags(unsigned) { return nvmlInit_v2(); }
+
+STUB_EXPORT int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  std::snprintf(text, size, "580.00.00");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetNVMLVersion(char* text, unsigned size) {
+  std::snprintf(text, size, "13.580.00.00");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetCudaDriverVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  return nvmlSystemGetCudaDriverVersion(version);
+}
+
+STUB_EXPORT int nvmlDeviceGetName(void*, char* text, unsigned size) {
+  std::snprintf(text, size, "EMLIO stand-in");
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetIndex(void* device, unsigned* index) {
+  *index = static_cast<unsigned>(Find(device) - g_gpus.data());
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMinorNumber(void* device, unsigned* number) {
+  return nvmlDeviceGetIndex(device, number);
+}
+
+STUB_EXPORT int nvmlDeviceGetArchitecture(void*, unsigned* architecture) {
+  *architecture = 9;  // Hopper
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetTemperature(void*, int, unsigned* degrees) {
+  *degrees = 40;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetUtilizationRates(void*, unsigned* gpu_and_memory) {
+  gpu_and_memory[0] = 100;
+  gpu_and_memory[1] = 50;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+  total_free_used[0] = 80ULL << 30;
+  total_free_used[1] = 79ULL << 30;
+  total_free_used[2] = 1ULL << 30;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementLimit(void*, unsigned* milliwatts) {
+  *milliwatts = 1'200'000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
+}
+
+STUB_EXPORT int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
+}
+
+STUB_EXPORT int nvmlDeviceGetPowerManagementLimitConstraints(void*, unsigned* least,
+                                                             unsigned* most) {
+  *least = 100'000;
+  *most = 1'200'000;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetComputeMode(void*, int* mode) {
+  *mode = 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPersistenceMode(void*, int* mode) {
+  *mode = 1;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetClockInfo(void*, int, unsigned* mhz) {
+  *mhz = 1500;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* mhz) {
+  return nvmlDeviceGetClockInfo(device, type, mhz);
+}
+
+STUB_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
+  *count = 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(void*, unsigned* count, void*) {
+  *count = 0;
   return kSuccess;
 }

@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs cells: how much of what each reads, on which line, and what is kept of it."""
+
+import datetime
+import math
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.harness import PEERS, run_once
+from benchmarks.peers.images import ImageSet, make_images
+from benchmarks.peers.node import Host
+from benchmarks.peers.peer import Tools
+from benchmarks.processes import BenchmarkError
+from benchmarks.wan.settings import (
+    AS_EMLIO,
+    IPERF3,
+    LOADER,
+    NGINX,
+    PAPER,
+    PULL,
+    RAW_TCP,
+    TCP_SETTINGS,
+    Cell,
+    Line,
+    blocks,
+    turns,
+)
+from benchmarks.wan.store import Store
+from benchmarks.wan.watching import Watch
+from benchmarks.wanlab import Lab, LabError, Topology
+from benchmarks.wanlab.self_check import self_check
+
+# The set of images that is read several times, and smaller ones for slow peers: a batch at least
+# for each of 16 workers.
+SET_BYTES = 400e6
+SMALLER_SETS = (1024, 4096)
+LONG_EPOCH_BYTES = 2e9
+LONG_EPOCHS = 3
+# A run that moved all the bytes in longer than `LONGEST_S` reads so many images as take `SLOW_S`.
+LONGEST_S = 30.0
+SLOW_S = 20.0
+# A first, small run shows how quick a peer is. These need none: they are quick enough everywhere.
+QUICK_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
+PILOTS_AT_MOST = 4
+LIMIT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much a run reads: a set of so many images, so often."""
+
+    count: int
+    passes: int
+    bounded: bool = False  # less than was asked for, since the peer is slow
+
+    @property
+    def images(self) -> int:
+        return self.count * self.passes
+
+
+def amount_for(
+    image_bytes: float, least_bytes: float, images_per_s: float | None, pilot: bool
+) -> Amount:
+    """How much a run is to read.
+
+    Args:
+        image_bytes: Mean size of the images.
+        least_bytes: What a run should move.
+        images_per_s: How quick the peer was; None when nothing is known.
+        pilot: Read little where nothing is known.
+    """
+    largest = max(1, round(SET_BYTES / image_bytes))
+    counts = sorted({*(min(count, largest) for count in SMALLER_SETS), largest})
+    wanted = math.ceil(least_bytes / image_bytes)
+    if images_per_s is None and pilot:
+        return Amount(counts[0], 1, bounded=counts[0] < wanted)
+    bounded = images_per_s is not None and wanted / images_per_s > LONGEST_S
+    if bounded:
+        assert images_per_s is not None
+        wanted = math.ceil(images_per_s * SLOW_S)
+    # The largest set that is not much larger than what is wanted.
+    count = max((count for count in counts if count <= 1.25 * wanted), default=counts[0])
+    return Amount(count, max(1, math.ceil(0.98 * wanted / count)), bounded)
+
+
+@dataclass
+class Plan:
+    """What to run, and how."""
+
+    cells: Sequence[Cell]
+    rounds: int = 5
+    least_gb: float = 2.0
+    amount: Amount | None = None  # of every run, instead of what least_gb says
+    queue_bytes: int | None = None
+    congestion: str | None = None
+    check_links: bool = False
+    for_s: float = math.inf  # begin nothing after so long
+    say: Callable[[str], None] = print
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self.began > self.for_s
+
+
+class Runner:
+    """Runs what a plan names and a store lacks."""
+
+    def __init__(self, plan: Plan, store: Store, tools: Tools, images: Path, commit: str) -> None:
+        self._plan = plan
+        self._store = store
+        self._tools = tools
+        self._images = images
+        self._commit = commit
+
+    def unfinished(self) -> list[tuple[int, Cell]]:
+        """What is left: round and cell."""
+        return [
+            (number, cell)
+            for block in blocks(self._plan.cells)
+            for number in range(self._plan.rounds)
+            for cells in turns(block, number)
+            for cell in cells
+            if not self._store.has(cell, number)
+        ]
+
+    def run(self, after_round: Callable[[int], bool] = lambda number: False) -> bool:
+        """Runs everything that is left, block after block, each row kept as it comes.
+
+        Args:
+            after_round: Called behind every round; a true answer ends the block.
+
+        Returns:
+            False: time was over before everything was done.
+        """
+        for block in blocks(self._plan.cells):
+            for number in range(self._plan.rounds):
+                for cells in turns(block, number):
+                    left = [cell for cell in cells if not self._store.has(cell, number)]
+                    if left and not self._run_line(left, number):
+                        return False
+                if after_round(number):
+                    break
+        return True
+
+    def _run_line(self, cells: Sequence[Cell], number: int) -> bool:
+        plan, line = self._plan, cells[0].line
+        if plan.is_over:
+            return False
+        for cell in cells:  # before there is a lab: making images takes a while
+            self._image_set(cell, self._amount(cell))
+        with self._lab(line) as lab:
+            if plan.check_links:
+                self._check_link(line, lab)
+            for cell in cells:
+                if plan.is_over:
+                    return False
+                row = self._run_cell(lab, cell, number)
+                self._store.add(cell, number, row)
+                plan.say(f"round {number + 1}, {cell}: {describe(row)}")
+        return True
+
+    def _lab(self, line: Line) -> Lab:
+        nodes = replace(TCP_SETTINGS[line.tcp], congestion=self._plan.congestion)
+        topology = Topology.pair(line.link(self._plan.queue_bytes)).with_nodes(nodes)
+        return Lab(topology, "emulator")  # its counters are the clock of steady rates
+
+    def _check_link(self, line: Line, lab: Lab) -> None:
+        if self._store.is_checked(line):
+            return
+        verdict = self_check(lab)
+        if not verdict.ok:
+            raise LabError(f"void: the link{line.name} is not what it is set to\n{verdict.table()}")
+        self._store.add_check(line, verdict.to_json())
+
+    def _amount(self, cell: Cell, images_per_s: float | None = None) -> Amount:
+        load = cell.workload
+        if self._plan.amount is not None:
+            return self._plan.amount
+        if load.long_epochs:
+            return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), LONG_EPOCHS)
+        known = images_per_s or self._store.images_per_s(cell)
+        # Whoever decodes is slow.
+        pilot = load.decode or cell.peer not in QUICK_PEERS
+        return amount_for(load.image_bytes, self._plan.least_gb * 1e9, known, pilot)
+
+    def _image_set(self, cell: Cell, amount: Amount) -> ImageSet:
+        load = cell.workload
+        size = None if load.decode else load.image_bytes
+        return make_images(self._images, amount.count, size)
+
+    def _run_cell(self, lab: Lab, cell: Cell, number: int) -> dict[str, Any]:
+        """A row; smaller runs come before the one that counts where a peer is not known yet."""
+        amount = self._amount(cell)
+        known = self._store.images_per_s(cell) is not None
+        for _ in range(PILOTS_AT_MOST):
+            row = self._run_amount(lab, cell, amount)
+            rate = row.get("images_per_s")
+            if known or not amount.bounded or rate is None or row["seconds"] >= 0.6 * SLOW_S:
+                break
+            larger = self._amount(cell, rate)
+            if larger.images <= amount.images:
+                break
+            amount = larger
+        return row
+
+    def _run_amount(self, lab: Lab, cell: Cell, amount: Amount) -> dict[str, Any]:
+        images = self._image_set(cell, amount)
+        settings = self._settings(cell)
+        row: dict[str, Any] = {
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "commit": self._commit,
+            "link": self._link_facts(lab, cell.line),
+            "bounded": amount.bounded,
+        }
+        try:
+            with Watch(lab) as watch:
+                row |= run_once(
+                    *(cell.peer, images, amount.passes),
+                    storage=Host(lab.address_of(lab.storage[0]), lab.storage[0].popen),
+                    compute=Host(lab.address_of(lab.compute[0]), lab.compute[0].popen),
+                    tools=self._tools,
+                    settings=settings,
+                    limit_s=LIMIT_S,
+                    watch=watch.mark,
+                    decode=cell.workload.decode,
+                )
+            return row | watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
+        except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
+            return row | {"failure": str(error)}
+
+    def _settings(self, cell: Cell) -> dict[str, Any]:
+        settings = dict(cell.settings)
+        if settings.get("streams") == AS_EMLIO:
+            streams = self._store.streams_of_emlio(cell)
+            if streams is None:
+                del settings["streams"]
+            else:
+                settings["streams"] = streams
+        return settings
+
+    def _link_facts(self, lab: Lab, line: Line) -> dict[str, Any]:
+        node = lab.storage[0]
+        return {
+            "queue_bytes": lab.topology.links[0][2].queue_bytes("to_compute"),
+            "congestion": self._plan.congestion or node.sysctl("net.ipv4.tcp_congestion_control"),
+            "tcp_wmem": node.sysctl("net.ipv4.tcp_wmem"),
+            "tcp_rmem": lab.compute[0].sysctl("net.ipv4.tcp_rmem"),
+            "emulator_priority": lab.priority,
+        }
+
+
+def describe(row: dict[str, Any]) -> str:
+    """A row for people."""
+    if "failure" in row:
+        return f"FAILED: {row['failure'][-300:]}"
+    rate = f"{row['images_per_s']:,.0f} images/s, " if row.get("images_per_s") else ""
+    steady = row["steady_wire_mb_per_s"]
+    wire = "" if steady is None else f", steady {steady:,.1f} MB/s of wire"
+    cpu = " + ".join(f"{row[node]['cpu_s_per_gb']:.2f}" for node in ("storage", "compute"))
+    return (
+        f"{rate}{row['mb_per_s']:,.1f} MB/s{wire}, {row['seconds']:.2f} s, CPU {cpu} s/GB, "
+        f"idle {row['idle_share']:.0%}, others {row['foreign_share']:.0%}"
+        f"{', bounded' if row['bounded'] else ''}"
+    )
+
+
+def missing_peers(cells: Iterable[Cell], tools: Tools) -> dict[str, str]:
+    """Peers that cannot run here, and what they lack."""
+    lacking = {}
+    for peer in dict.fromkeys(cell.peer for cell in cells):
+        if missing := PEERS[peer].missing(tools):
+            lacking[peer] = "; ".join(missing)
+    return lacking

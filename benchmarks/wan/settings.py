@@ -1,0 +1,293 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured: cells of a matrix, and the named choices among them.
+
+A cell is one way of reading (a peer with its settings) of one workload over one line. All cells of
+a block, which differ in round-trip time and peer only, are run in turns, round after round.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from benchmarks.peers.harness import PEERS
+from benchmarks.wanlab import Link, NodeSettings, symmetric_link
+
+Tcp = Literal["stock", "raised"]
+TCP_SETTINGS: Mapping[Tcp, NodeSettings] = {
+    "stock": NodeSettings(),  # as the system has it
+    "raised": NodeSettings(tcp_wmem="4096 65536 67108864", tcp_rmem="4096 131072 134217728"),
+}
+
+RTTS_MS = (0.1, 1.0, 10.0, 30.0, 100.0, 200.0)
+RATES_MBIT = (0.0, 5000.0, 1000.0)
+LOSSES_PERCENT = (0.0, 0.1)
+IMAGE_BYTES = (10_000, 100_000, 2_000_000)
+USUAL_IMAGE_BYTES = 100_000
+SIZE_NAMES = {10_000: "10kb", 100_000: "100kb", 2_000_000: "2mb"}
+
+LOADER = "emlio"
+PULL = "emlio-pull"
+PAPER = "paper-python"
+IPERF3 = "iperf3"
+RAW_TCP = "raw-tcp"
+NGINX = "nginx"
+# What is no released loader of others, and so never "the best peer".
+NO_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
+# What hands out no images, or throws them away.
+NO_DECODERS = (PULL, IPERF3, RAW_TCP, NGINX)
+BEST_PEERS = (*NO_PEERS, "webdataset", "tfdata")
+# A value of the setting `streams`: as many as EMLIO had on the same line.
+AS_EMLIO = "as emlio"
+
+Settings = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A link, and what the kernels at its ends are set to.
+
+    Attributes:
+        rtt_ms: Round-trip time.
+        rate_mbit: Of the wire; 0: no limit.
+        loss_percent: Of the packets, both ways.
+        tcp: A name in TCP_SETTINGS.
+    """
+
+    rtt_ms: float
+    rate_mbit: float
+    loss_percent: float = 0.0
+    tcp: Tcp = "stock"
+
+    @property
+    def rate_name(self) -> str:
+        return f"_{self.rate_mbit / 1000:g}g" if self.rate_mbit else ""
+
+    @property
+    def name(self) -> str:
+        """What the names of metrics end in: _30ms_5g. What is called 0 ms is a LAN's 0.1."""
+        rtt_ms = 0 if self.rtt_ms == RTTS_MS[0] else self.rtt_ms
+        return f"_{rtt_ms:g}ms{self.rate_name}{self.more_name}"
+
+    @property
+    def more_name(self) -> str:
+        loss = "_loss" if self.loss_percent else ""
+        return loss + ("" if self.tcp == "stock" else f"_{self.tcp}")
+
+    def link(self, queue_bytes: int | None) -> Link:
+        return symmetric_link(
+            self.rtt_ms,
+            rate_mbit=self.rate_mbit,
+            loss_percent=self.loss_percent,
+            queue_bytes=queue_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is read.
+
+    Attributes:
+        image_bytes: Mean size of the images.
+        decode: Readers decode them; they are photographs then, of about 103 KB.
+        long_epochs: Three passes over 2 GB, instead of several over 0.4 GB until it is 2 GB.
+    """
+
+    image_bytes: int = USUAL_IMAGE_BYTES
+    decode: bool = False
+    long_epochs: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the names of metrics have behind that of the line."""
+        size = "" if self.image_bytes == USUAL_IMAGE_BYTES else f"_{self.size_name}"
+        return size + ("_decode" if self.decode else "")
+
+    @property
+    def size_name(self) -> str:
+        return SIZE_NAMES.get(self.image_bytes, f"{self.image_bytes}b")
+
+
+USUAL = Workload()
+LONG_EPOCHS = Workload(long_epochs=True)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A peer with settings that differ from its defaults, on a line, with a workload."""
+
+    line: Line
+    workload: Workload
+    peer: str
+    settings: Settings = ()
+
+    def __str__(self) -> str:
+        epochs = ", 2 GB epochs" if self.workload.long_epochs else ""
+        return f"{self.label}{self.line.name}{self.workload.name}{epochs}"
+
+    @property
+    def label(self) -> str:
+        """The peer, with the settings that it was given."""
+        values = " ".join(f"{name}={value}" for name, value in self.settings)
+        return f"{self.peer} ({values})" if values else self.peer
+
+    def to_json(self) -> dict[str, Any]:
+        flat = {**asdict(self.line), **asdict(self.workload)}
+        return {**flat, "peer": self.peer, "settings": dict(self.settings)}
+
+    @staticmethod
+    def from_json(flat: Mapping[str, Any]) -> "Cell":
+        line = Line(**{field.name: flat[field.name] for field in fields(Line)})
+        workload = Workload(**{field.name: flat[field.name] for field in fields(Workload)})
+        return Cell(line, workload, flat["peer"], tuple(flat["settings"].items()))
+
+
+def blocks(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """The cells in blocks: same rate, loss, TCP settings, size and decoding; RTTs together."""
+    found: dict[Any, list[Cell]] = {}
+    for cell in dict.fromkeys(cells):
+        line, load = cell.line, cell.workload
+        key = (line.rate_mbit, line.loss_percent, line.tcp, load.image_bytes, load.decode)
+        found.setdefault(key, []).append(cell)
+    return [sorted(block, key=lambda cell: cell.line.rtt_ms) for block in found.values()]
+
+
+def turns(block: Sequence[Cell], number: int) -> list[list[Cell]]:
+    """The cells of a block in the order of a round, line by line; every other round backwards."""
+    by_line = [list(cells) for _, cells in itertools.groupby(block, lambda cell: cell.line)]
+    if number % 2:
+        by_line = [cells[::-1] for cells in reversed(by_line)]
+    return by_line
+
+
+def variants(peer: str, line: Line) -> list[Settings]:
+    """The settings among which a peer's best is sought on a line: () is its defaults."""
+    if peer == IPERF3:
+        counts: tuple[int, ...]
+        if line.tcp == "raised":
+            counts = (1, 4, 8)
+        elif line.rtt_ms <= 10 or line.rate_mbit == 1000:
+            counts = (4, 8) if line.rtt_ms < 100 else (8, 16)
+        else:
+            counts = (8, 16) if line.rtt_ms < 100 else (16, 24)
+        streams: list[Any] = [*counts, AS_EMLIO] if line.loss_percent else [*counts]
+        return [(("streams", count),) for count in streams]
+    if peer == PAPER:
+        if line.rtt_ms <= 1:
+            threads: tuple[int, ...] = (1, 2, 4)
+        else:
+            threads = (4, 8) if line.rtt_ms <= 10 or line.rate_mbit else (8, 16)
+        return [(("threads", count),) for count in threads]
+    if peer in (RAW_TCP, NGINX):
+        return [(("streams", AS_EMLIO),)]
+    return [()]
+
+
+def cells_of(line: Line, workload: Workload, peers: Iterable[str]) -> Iterator[Cell]:
+    """The cells of some peers on a line, those with the workload's other variants among them."""
+    for peer in peers:
+        for settings in variants(peer, line):
+            yield Cell(line, workload, peer, settings)
+
+
+def released_peers() -> list[str]:
+    """The loaders of others."""
+    return [name for name in PEERS if name not in NO_PEERS]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which part of the matrix: the values of each axis, None where nothing was said.
+
+    Sizes and TCP settings of which nothing was said vary alone, the rest being usual; 200 ms are
+    for the best.
+    """
+
+    peers: Sequence[str] | None = None
+    rtts_ms: Sequence[float] = RTTS_MS
+    rates_mbit: Sequence[float] = RATES_MBIT
+    losses_percent: Sequence[float] = LOSSES_PERCENT
+    decodes: Sequence[bool] = (False, True)
+    image_bytes: Sequence[int] | None = None
+    tcps: Sequence[Tcp] | None = None
+
+
+def matrix(axes: Axes) -> list[Cell]:
+    """The cells of the axes. Photographs, which are what is decoded, have one size."""
+    found: list[Cell] = []
+    for rate, loss, tcp, size, decode in itertools.product(
+        *(axes.rates_mbit, axes.losses_percent, axes.tcps or TCP_SETTINGS),
+        *(axes.image_bytes or IMAGE_BYTES, axes.decodes),
+    ):
+        other_size, other_tcp = size != USUAL_IMAGE_BYTES, tcp != "stock"
+        if decode and other_size:
+            continue
+        if other_size and axes.image_bytes is None and (loss or other_tcp):
+            continue
+        if other_tcp and axes.tcps is None and (loss or decode):
+            continue
+        for rtt_ms in axes.rtts_ms:
+            line = Line(rtt_ms, rate, loss, tcp)
+            peers = axes.peers or (BEST_PEERS if rtt_ms > 100 else tuple(PEERS))
+            able = [p for p in peers if p in PEERS and not (decode and p in NO_DECODERS)]
+            found += cells_of(line, Workload(size, decode), able)
+            if LOADER in peers and not (loss or decode or other_size):
+                found.append(Cell(line, LONG_EPOCHS, LOADER))
+    return found
+
+
+def goals() -> list[Cell]:
+    """What the goals need, and no more."""
+    others = released_peers()
+    found: list[Cell] = []
+
+    def add(rtt_ms: float, rate: float, *peers: str, load: Workload = USUAL) -> None:
+        found.extend(cells_of(Line(rtt_ms, rate), load, peers))
+
+    for rate in (5000.0, 1000.0):
+        for rtt_ms in (0.1, 30.0, 100.0):
+            if rate == 1000.0 or rtt_ms < 100:
+                add(rtt_ms, rate, LOADER, load=LONG_EPOCHS)
+        add(100.0, rate, IPERF3)
+        add(30.0, rate, IPERF3)
+    add(30.0, 5000.0, LOADER, PULL, PAPER, *_known(RAW_TCP, NGINX), *others)
+    add(100.0, 5000.0, LOADER, *others)
+    add(0.1, 0.0, LOADER, PAPER)
+    add(30.0, 0.0, LOADER, PAPER, *others)
+    lossy = Line(30.0, 5000.0, 0.1)
+    found += [
+        Cell(lossy, USUAL, LOADER),
+        Cell(lossy, USUAL, IPERF3, (("streams", AS_EMLIO),)),
+    ]
+    for size in (10_000, 2_000_000):
+        add(30.0, 5000.0, LOADER, IPERF3, load=Workload(size))
+    return found
+
+
+def quick() -> list[Cell]:
+    """EMLIO, the hardest released peer, the paper's design and iperf3: 30 ms and 1 Gbit/s."""
+    far, near = Line(30.0, 1000.0), Line(0.1, 1000.0)
+    return [
+        Cell(near, USUAL, LOADER),
+        Cell(far, USUAL, LOADER),
+        Cell(far, USUAL, IPERF3),
+        Cell(far, USUAL, PAPER),
+        Cell(far, USUAL, "webdataset"),
+    ]
+
+
+def check() -> list[Cell]:
+    """What the bands of bands.json are about."""
+    far, near = Line(30.0, 1000.0), Line(0.1, 1000.0)
+    raw = [Cell(far, USUAL, name, (("streams", AS_EMLIO),)) for name in _known(RAW_TCP)]
+    return [
+        Cell(near, USUAL, PULL),
+        Cell(far, USUAL, PULL),
+        Cell(far, USUAL, IPERF3),
+        *raw,
+    ]
+
+
+def _known(*peers: str) -> list[str]:
+    return [peer for peer in peers if peer in PEERS]

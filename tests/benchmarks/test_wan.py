@@ -1,0 +1,597 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What benchmarks/wan measures, keeps, makes of it and shows; with rows that are made up."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.peers.environments import Environments
+from benchmarks.peers.harness import PEERS
+from benchmarks.peers.peer import Tools
+from benchmarks.processes import BenchmarkError
+from benchmarks.report import Result, confidence_95
+from benchmarks.wan import metrics, running, settings, tables
+from benchmarks.wan.__main__ import EXIT_UNFINISHED, main
+from benchmarks.wan.bands import judge, load_bands
+from benchmarks.wan.options import chosen_cells, parse
+from benchmarks.wan.running import Amount, Plan, Runner, amount_for
+from benchmarks.wan.settings import (
+    AS_EMLIO,
+    IPERF3,
+    LOADER,
+    LONG_EPOCHS,
+    NGINX,
+    PAPER,
+    PULL,
+    RAW_TCP,
+    USUAL,
+    Cell,
+    Line,
+    Workload,
+    blocks,
+    turns,
+)
+from benchmarks.wan.store import Store
+from benchmarks.wan.watching import processor_times, steady_mb_per_s
+from benchmarks.wanlab import Lab, LabError, Topology, find_emulator, symmetric_link
+
+FAR, NEAR = Line(30.0, 5000.0), Line(0.1, 5000.0)
+
+
+def made_row(**fields: Any) -> dict[str, Any]:
+    """A row as running.py makes it."""
+    node = {
+        "cpu_s": 1.0,
+        "cpu_s_per_gb": 0.5,
+        "peak_memory_bytes": 1 << 20,
+        "wire_received_bytes": 1,
+        "wire_sent_bytes": 1,
+    }
+    return {
+        "date": "2026-11-30T12:00:00+00:00",
+        "commit": "c0ffee",
+        "link": {"congestion": "bbr", "tcp_wmem": "1 2 3", "tcp_rmem": "1 2 3"},
+        "bounded": False,
+        "settings": {},
+        "passes": 1,
+        "images": 1000,
+        "bytes": 100_000_000,
+        "seconds": 1.0,
+        "mb_per_s": 100.0,
+        "images_per_s": 1000.0,
+        "first_batch_s": 0.1,
+        "epoch_seconds": [2.0, 1.0],
+        "steady_wire_mb_per_s": 100.0,
+        "connections": 5,
+        "idle_share": 0.5,
+        "foreign_share": 0.0,
+        "storage": node,
+        "compute": node,
+        **fields,
+    }
+
+
+def cpu_row(storage: float, compute: float, **fields: Any) -> dict[str, Any]:
+    row = made_row(**fields)
+    for name, value in (("storage", storage), ("compute", compute)):
+        row[name] = {**row[name], "cpu_s_per_gb": value}
+    return row
+
+
+def add(
+    store: Store,
+    peer: str,
+    rows: Sequence[dict[str, Any]],
+    line: Line = FAR,
+    load: Workload = USUAL,
+    **given: Any,
+) -> None:
+    for number, row in enumerate(rows):
+        store.add(Cell(line, load, peer, tuple(given.items())), number, row)
+
+
+def found(store: Store) -> dict[str, Result]:
+    return {result.metric: result for result in metrics.results(store.rows())}
+
+
+# What is read off link and machine
+
+
+def test_the_steady_rate_leaves_out_the_start_and_the_end() -> None:
+    waiting = [(0.1 * i, 500) for i in range(10)]
+    # A slow second, then three at 100 MB/s, then silence.
+    slow = [(1 + 0.1 * i, 500 + 1_000_000 * i) for i in range(10)]
+    quick = [(2 + 0.1 * i, 10_000_500 + 10_000_000 * i) for i in range(31)]
+    silence = [(5.1 + 0.1 * i, 310_000_500) for i in range(20)]
+    assert steady_mb_per_s([*waiting, *slow, *quick, *silence]) == pytest.approx(100)
+
+
+def test_a_run_without_a_middle_has_no_steady_rate() -> None:
+    with pytest.raises(BenchmarkError, match="too short"):
+        steady_mb_per_s([(0.0, 0), (0.1, 1000), (0.2, 1000)])
+
+
+def test_waiting_for_storage_is_idle_and_stolen_time_is_not() -> None:
+    stat = "cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
+    assert processor_times(stat) == (450, 531)
+
+
+def test_the_confidence_interval_is_students() -> None:
+    # Five samples: t for four degrees of freedom is 2.776.
+    interval = confidence_95([1.0, 2.0, 3.0, 4.0, 5.0])
+    half = 2.776 * math.sqrt(2.5) / math.sqrt(5)
+    assert interval == pytest.approx((3 - half, 3 + half))
+    assert confidence_95([1.0]) is None
+
+
+# How much is read
+
+
+@pytest.mark.parametrize(
+    ("images_per_s", "pilot", "amount"),
+    [
+        (None, False, Amount(4000, 5)),  # 2 GB of 100 KB
+        (None, True, Amount(1024, 1, bounded=True)),
+        (5000.0, True, Amount(4000, 5)),
+        (700.0, True, Amount(4000, 5)),  # 28 s
+        (500.0, True, Amount(4000, 3, bounded=True)),  # 40 s: so much as takes 20
+        (150.0, True, Amount(1024, 3, bounded=True)),
+        (3.0, True, Amount(1024, 1, bounded=True)),  # no less: 16 workers have a batch each
+    ],
+)
+def test_a_slow_peer_reads_as_much_as_takes_20_s(
+    images_per_s: float | None, pilot: bool, amount: Amount
+) -> None:
+    chosen = amount_for(100_000, 2e9, images_per_s, pilot)
+    assert chosen == amount
+
+
+# What is run
+
+
+def test_whatever_a_cell_is_can_be_read_back() -> None:
+    cell = Cell(Line(0.1, 0.0, 0.1, "raised"), Workload(10_000), IPERF3, (("streams", AS_EMLIO),))
+    assert Cell.from_json(json.loads(json.dumps(cell.to_json()))) == cell
+
+
+def test_names_end_in_the_link() -> None:
+    assert FAR.name == "_30ms_5g"
+    assert Line(0.1, 0.0).name == "_0ms"
+    assert Line(100.0, 1000.0, 0.1, "raised").name == "_100ms_1g_loss_raised"
+
+
+def test_every_goal_has_its_cells() -> None:
+    """Rows for the cells of --goals make every metric that has a goal."""
+    store = Store()
+    for cell in settings.goals():
+        for number in range(5):
+            store.add(cell, number, made_row())
+    for peer in (RAW_TCP, NGINX):  # whether or not they are built here
+        add(store, peer, [made_row()] * 5, streams=AS_EMLIO)
+    assert set(metrics.GOALS) <= set(found(store))
+    for metric in metrics.GOALS:
+        assert found(store)[metric].n == 5, metric
+
+
+def test_quick_has_its_metrics() -> None:
+    store = Store()
+    for cell in settings.quick():
+        store.add(cell, 0, made_row())
+    wanted = ["emlio_over_iperf3_30ms_1g", "epoch_30ms_over_0ms_1g", "cpu_over_paper_python_1g"]
+    assert set(wanted) <= set(found(store))
+
+
+def test_every_band_has_its_cells() -> None:
+    store = Store()
+    for cell in settings.check():
+        store.add(cell, 0, made_row())
+    add(store, RAW_TCP, [made_row()], Line(30.0, 1000.0), streams=AS_EMLIO)
+    assert set(load_bands()) <= set(found(store))
+
+
+def test_sizes_and_tcp_settings_vary_alone_unless_they_are_asked_for() -> None:
+    whole = chosen_cells(parse([]))
+    assert all(
+        (cell.line.tcp != "stock")
+        + (cell.workload.image_bytes != 100_000)
+        + (cell.line.loss_percent > 0 or cell.workload.decode)
+        <= 1
+        for cell in whole
+    )
+    assert {cell.peer for cell in whole} == set(PEERS)
+    asked = chosen_cells(
+        parse(["--tcp", "raised", "--loss", "0.1", "--decode", "no", "--image-bytes", "2MB"])
+    )
+    assert {(c.line.tcp, c.line.loss_percent, c.workload.image_bytes) for c in asked} == {
+        ("raised", 0.1, 2_000_000)
+    }
+
+
+def test_only_what_hands_out_images_decodes() -> None:
+    cells = chosen_cells(parse(["--decode", "yes", "--rtt-ms", "30"]))
+    assert {LOADER, PAPER, "webdataset"} <= {cell.peer for cell in cells}
+    assert not {PULL, IPERF3, RAW_TCP, NGINX} & {cell.peer for cell in cells}
+
+
+def test_options_choose_among_the_cells_of_a_named_selection() -> None:
+    cells = chosen_cells(parse(["--goals", "--peers", "emlio,iperf3", "--rtt-ms", "100"]))
+    assert {cell.peer for cell in cells} == {LOADER, IPERF3}
+    assert {cell.line.rtt_ms for cell in cells} == {100.0}
+
+
+def test_a_setting_takes_the_place_of_its_variants() -> None:
+    arguments = ["--goals", "--peers", "iperf3", "--rtt-ms", "100", "--rate-mbit", "1000"]
+    assert len(chosen_cells(parse(arguments))) == 2
+    (cell,) = chosen_cells(parse([*arguments, "--set", "iperf3.streams=12"]))
+    assert cell.settings == (("streams", 12),)
+
+
+def test_rounds_go_forwards_and_backwards_line_by_line() -> None:
+    cells = [Cell(line, USUAL, peer) for line in (FAR, NEAR) for peer in ("emlio", "webdataset")]
+    (block,) = blocks(cells)
+    assert turns(block, 0) == [cells[2:], cells[:2]]  # the nearer line first
+    assert turns(block, 1) == [cells[1::-1], cells[:1:-1]]
+
+
+# What is kept
+
+
+@pytest.fixture
+def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+    """Runs that make up their rows; in the order in which they were."""
+    ran: list[Cell] = []
+
+    class NoLab:
+        def __enter__(self) -> "NoLab":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def run(self: Runner, lab: object, cell: Cell, number: int) -> dict[str, Any]:
+        ran.append(cell)
+        return made_row()
+
+    monkeypatch.setattr(Runner, "_run_cell", run)
+    monkeypatch.setattr(Runner, "_lab", lambda self, line: NoLab())
+    monkeypatch.setattr(Runner, "_image_set", lambda self, cell, amount: None)
+    return ran
+
+
+def runner(store: Store, cells: Sequence[Cell], tmp_path: Path, **plan: Any) -> Runner:
+    tools = Tools(Environments(tmp_path), tmp_path / "emlio")
+    quiet: dict[str, Any] = {"say": lambda text: None, **plan}
+    return Runner(Plan(cells, **quiet), store, tools, tmp_path, "c0ffee")
+
+
+def test_finished_runs_of_a_file_are_not_repeated(fake_runs: list[Cell], tmp_path: Path) -> None:
+    cells = [Cell(FAR, USUAL, LOADER), Cell(FAR, USUAL, PAPER)]
+    path = tmp_path / "results.json"
+    first = Store(path)
+    add(first, LOADER, [made_row(), made_row()])
+    first.add(cells[1], 0, {"failure": "it did not start", "date": "", "commit": ""})
+    again = Store.load(path)
+    assert runner(again, cells, tmp_path, rounds=2).run()
+    assert fake_runs == [cells[1], cells[1]]  # what failed is tried again
+    assert len(Store.load(path).rows()) == 4
+
+
+def test_every_row_is_in_the_file_when_a_run_is_interrupted(
+    fake_runs: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.json"
+    cells = [Cell(FAR, USUAL, LOADER), Cell(FAR, USUAL, PAPER)]
+    made = Runner._run_cell
+
+    def interrupted(self: Runner, lab: Any, cell: Cell, number: int) -> dict[str, Any]:
+        if cell.peer == PAPER:
+            raise KeyboardInterrupt
+        return made(self, lab, cell, number)
+
+    monkeypatch.setattr(Runner, "_run_cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner(Store(path), cells, tmp_path).run()
+    assert [cell.peer for cell, _ in Store.load(path).rows()] == [LOADER]
+
+
+def test_nothing_begins_when_time_is_over(fake_runs: list[Cell], tmp_path: Path) -> None:
+    cells = [Cell(FAR, USUAL, LOADER)]
+    made = runner(Store(), cells, tmp_path, for_s=-1.0)
+    assert not made.run()
+    assert not fake_runs
+    assert len(made.unfinished()) == 5
+
+
+def test_rows_of_a_peer_can_be_made_again() -> None:
+    store = Store()
+    add(store, LOADER, [made_row()])
+    add(store, PAPER, [made_row()])
+    store.forget([LOADER])
+    assert [cell.peer for cell, _ in store.rows()] == [PAPER]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"results": []}')
+    with pytest.raises(BenchmarkError, match=r"other\.json has no results"):
+        Store.load(tmp_path / "other.json")
+
+
+def test_iperf3_gets_as_many_streams_as_emlio_had() -> None:
+    store = Store()
+    cell = Cell(FAR, USUAL, IPERF3, (("streams", AS_EMLIO),))
+    assert store.streams_of_emlio(cell) is None
+    add(store, LOADER, [made_row(connections=9), made_row(connections=13)])
+    add(store, LOADER, [made_row(connections=30)], Line(100.0, 5000.0))
+    assert store.streams_of_emlio(cell) == 12
+
+
+def test_small_runs_come_before_the_one_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that reads 200 images/s once it runs, and needs a second to start."""
+    amounts: list[Amount] = []
+
+    def run(self: Runner, lab: object, cell: Cell, amount: Amount) -> dict[str, Any]:
+        amounts.append(amount)
+        seconds = 1 + amount.images / 200
+        return made_row(seconds=seconds, images_per_s=amount.images / seconds)
+
+    monkeypatch.setattr(Runner, "_run_amount", run)
+    cell = Cell(FAR, USUAL, "spdl")
+    lab: Any = None
+    made = runner(Store(), [cell], tmp_path)
+    made._run_cell(lab, cell, 0)
+    assert amounts[0].images == 1024
+    assert amounts[-1].images / 200 >= 0.6 * running.SLOW_S
+    assert all(amount.bounded for amount in amounts)
+
+
+def test_a_real_run_over_a_link_says_what_link_and_machine_did(
+    tools: Tools, tmp_path: Path
+) -> None:
+    try:
+        find_emulator()
+        with Lab(Topology.pair(symmetric_link()), backend="emulator"):
+            pass
+    except LabError as error:
+        pytest.skip(f"no laboratory here: {error}")
+    line = Line(10.0, 1000.0)
+    cells = [Cell(line, Workload(10_000), PULL), Cell(line, Workload(10_000), IPERF3)]
+    cells = [cell for cell in cells if not PEERS[cell.peer].missing(tools)]
+    store = Store(tmp_path / "results.json")
+    plan = Plan(cells, rounds=1, amount=Amount(300, 2), say=lambda text: None)
+    assert Runner(plan, store, tools, tmp_path / "images", "c0ffee").run()
+    assert not store.failures()
+    row = Store.load(tmp_path / "results.json").rows()[cells[0], 0]
+    assert (row["images"], len(row["epoch_seconds"])) == (600, 2)
+    assert row["connections"] > 1  # streams, and one for control
+    assert 0 <= row["idle_share"] <= 1
+    assert 0 <= row["foreign_share"] <= 1
+    assert row["link"]["queue_bytes"] == 1_250_000  # a round trip of 1 Gbit/s
+    assert row["emulator_cpu_s"] > 0
+
+
+# What it means
+
+
+def test_a_ratio_is_made_within_a_round() -> None:
+    store = Store()
+    add(store, LOADER, [made_row(steady_wire_mb_per_s=v) for v in (100.0, 50.0, 90.0)])
+    add(store, IPERF3, [made_row(steady_wire_mb_per_s=v) for v in (100.0, 50.0)], streams=8)
+    result = found(store)["emlio_over_iperf3_30ms_5g"]
+    assert (result.value, result.n, result.sd) == (1.0, 2, 0.0)
+
+
+def test_iperf3_and_the_papers_design_are_taken_at_their_best() -> None:
+    store = Store()
+    add(store, LOADER, [made_row()])
+    for streams, rate in ((4, 60.0), (8, 125.0)):
+        add(store, IPERF3, [made_row(steady_wire_mb_per_s=rate)], streams=streams)
+    for threads, rate in ((4, 500.0), (8, 400.0)):
+        add(store, PAPER, [made_row(images_per_s=rate)], threads=threads)
+    assert found(store)["emlio_over_iperf3_30ms_5g"].value == pytest.approx(0.8)
+    assert found(store)["emlio_over_paper_python_30ms_5g"].value == pytest.approx(2.0)
+
+
+def test_with_loss_iperf3_has_the_same_number_of_streams() -> None:
+    store, lossy = Store(), Line(30.0, 5000.0, 0.1)
+    add(store, LOADER, [made_row()], lossy)
+    add(store, IPERF3, [made_row(steady_wire_mb_per_s=110.0)], lossy, streams=AS_EMLIO)
+    add(store, IPERF3, [made_row(steady_wire_mb_per_s=500.0)], lossy, streams=16)
+    assert found(store)["emlio_over_iperf3_loss"].value == pytest.approx(100 / 110)
+
+
+def test_the_best_peer_is_a_released_one() -> None:
+    store = Store()
+    add(store, LOADER, [cpu_row(0.5, 0.5)])
+    add(store, PAPER, [made_row(images_per_s=10_000.0)])
+    add(store, "webdataset", [cpu_row(0.1, 4.9, images_per_s=500.0)])
+    add(store, "tfdata", [cpu_row(1.0, 1.0, images_per_s=400.0)])
+    made = found(store)
+    assert made["emlio_over_best_peer_30ms_5g"].value == pytest.approx(2.0)
+    assert made["emlio_over_best_peer_30ms_5g"].settings["theirs"]["what"] == "webdataset"
+    # The leanest is another one.
+    assert made["cpu_over_best_peer"].value == pytest.approx(0.5)
+    assert made["cpu_over_best_peer"].settings["theirs"]["what"] == "tfdata"
+
+
+def test_costs_are_those_of_emlio_pull_beside_plain_sockets() -> None:
+    store = Store()
+    add(store, LOADER, [cpu_row(9.0, 9.0)])
+    add(store, PULL, [cpu_row(0.3, 0.2, first_batch_s=0.190)])
+    add(store, RAW_TCP, [cpu_row(0.2, 0.2, first_batch_s=0.160)], streams=AS_EMLIO)
+    add(store, NGINX, [cpu_row(0.2, 5.0)], streams=AS_EMLIO)
+    made = found(store)
+    assert made["cpu_over_raw_tcp"].value == pytest.approx(1.25)
+    assert made["server_cpu_over_nginx"].value == pytest.approx(1.5)
+    assert made["first_batch_extra_rtts"].value == pytest.approx(1.0)  # 30 ms
+
+
+def test_epochs_are_compared_without_the_first_and_the_first_by_itself() -> None:
+    store = Store()
+    add(store, LOADER, [made_row(epoch_seconds=[4.4, 4.1, 4.1])], FAR, LONG_EPOCHS)
+    add(store, LOADER, [made_row(epoch_seconds=[4.0, 4.0, 4.2])], NEAR, LONG_EPOCHS)
+    made = found(store)
+    assert made["epoch_30ms_over_0ms_5g"].value == pytest.approx(1.0)
+    assert made["first_epoch_30ms_over_0ms_5g"].value == pytest.approx(1.1)
+
+
+def test_rows_of_a_busy_machine_are_shown_but_not_judged() -> None:
+    store = Store()
+    add(store, LOADER, [made_row(), made_row(idle_share=0.02)])
+    add(store, PAPER, [made_row(), made_row(images_per_s=1.0)])
+    result = found(store)["emlio_over_paper_python_30ms_5g"]
+    assert (result.value, result.n, result.settings["left_out"]) == (1.0, 1, 1)
+    busy = Store()
+    add(busy, LOADER, [made_row(idle_share=0.02)])
+    add(busy, IPERF3, [made_row()])
+    result = found(busy)["emlio_over_iperf3_30ms_5g"]
+    assert (result.value, result.settings["judged"]) == (1.0, False)
+    assert metrics.judgement(result).startswith("yes (not judged")
+
+
+def test_decoded_and_raised_have_names_of_their_own() -> None:
+    store, line = Store(), Line(30.0, 1000.0, 0.0, "raised")
+    for peer in (LOADER, PAPER):
+        add(store, peer, [made_row()], line, Workload(decode=True))
+    assert "emlio_over_paper_python_30ms_1g_raised_decode" in found(store)
+    assert "cpu_over_paper_python_1g_raised_decode" in found(store)
+
+
+# The regression check
+
+
+def checked_store(path: Path | None = None, **emlio: Any) -> Store:
+    """Three rounds of --check in which all is well but what `emlio` says of EMLIO at 30 ms."""
+    store = Store(path)
+    far, near = Line(30.0, 1000.0), Line(0.1, 1000.0)
+    add(store, PULL, [made_row(**emlio)] * 3, far)
+    add(store, PULL, [made_row()] * 3, near)
+    add(store, IPERF3, [made_row()] * 3, far)
+    add(store, RAW_TCP, [made_row()] * 3, far, streams=AS_EMLIO)
+    return store
+
+
+def states(store: Store) -> dict[str, str]:
+    return {verdict.metric: verdict.state for verdict in judge(store, load_bands())}
+
+
+def test_a_sound_result_is_inside_of_all_bands() -> None:
+    assert set(states(checked_store()).values()) == {"inside"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "doctored"),
+    [
+        ("epoch_30ms_over_0ms_1g", {"epoch_seconds": [2.0, 2.0]}),
+        ("emlio_over_iperf3_30ms_1g", {"steady_wire_mb_per_s": 40.0}),
+        (
+            "cpu_over_raw_tcp_1g",
+            {name: {**made_row()[name], "cpu_s_per_gb": 3.0} for name in ("storage", "compute")},
+        ),
+    ],
+)
+def test_a_doctored_result_fails_and_is_named(
+    metric: str, doctored: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "check.json"
+    checked_store(path, **doctored)
+    assert main(["--check", "--report", str(path)]) == 1
+    assert f"outside of their bands: {metric}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("busy", [{"idle_share": 0.05}, {"foreign_share": 0.5}])
+def test_a_busy_machine_makes_no_false_alarm(
+    busy: dict[str, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "check.json"
+    checked_store(path, epoch_seconds=[2.0, 2.0], **busy)
+    assert main(["--check", "--report", str(path)]) == 0
+    assert "not judged: the machine was too busy" in capsys.readouterr().out
+
+
+def test_two_pairs_are_too_few_to_judge() -> None:
+    store = Store()
+    for cell in settings.check():
+        for number in range(2):
+            store.add(cell, number, made_row(epoch_seconds=[1.0, float(cell.line.rtt_ms)]))
+    assert states(store)["epoch_30ms_over_0ms_1g"] == "not judged"
+
+
+# What is shown
+
+
+@pytest.fixture
+def results_file(tmp_path: Path) -> Path:
+    path = tmp_path / "results.json"
+    store = Store(path)
+    store.environment = {
+        "cores": 2,
+        "cpu": "a processor",
+        "memory_gib": 8,
+        "kernel": "6.1",
+        "versions": {"emlio emlio": "emlio 0.1.0", "dali six": "1.17.0", "spdl spdl": "0.8.0"},
+    }
+    store.commands = ["benchmarks/wan/run --goals"]
+    for line, first_batch_s in ((NEAR, 0.01), (FAR, 0.2)):
+        for peer, rate in ((LOADER, 900.0), ("webdataset", 500.0)):
+            values: dict[str, Any] = {"first_batch_s": first_batch_s, "mb_per_s": rate / 10}
+            rows = [cpu_row(0.1, each / 1000, images_per_s=each, **values) for each in (rate, rate)]
+            add(store, peer, rows, line)
+    add(store, LOADER, [made_row()], FAR, LONG_EPOCHS)
+    store.add(Cell(FAR, USUAL, "dali"), 0, {"failure": "no mount", "date": "", "commit": ""})
+    return path
+
+
+def test_tables_and_plots_go_into_a_document(results_file: Path, tmp_path: Path) -> None:
+    document = tmp_path / "benchmarks.md"
+    document.write_text(f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n")
+    for _ in range(2):  # again and again
+        assert main(["--report", str(results_file), "--into", str(document)]) == 0
+    text = document.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert "Versions: emlio 0.1.0, spdl 0.8.0." in text
+    assert "benchmarks/wan/run --goals" in text
+    assert "| `emlio_over_best_peer_30ms_5g` | ≥ 1.65 | 1.8 |" in text
+    assert "`emlio_over_iperf3_30ms_1g` | ≥ 0.98 | not measured" in text
+    assert "- dali_30ms_5g: no mount" in text
+    for kind in ("throughput", "cpu", "first-batch"):
+        assert f"![wan-{kind}](wan/wan-{kind}.svg)" in text
+        assert (tmp_path / f"wan/wan-{kind}.svg").read_text().lstrip().startswith("<?xml")
+        assert (tmp_path / f"wan/wan-{kind}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_document_without_marks_is_left_alone(results_file: Path, tmp_path: Path) -> None:
+    document = tmp_path / "other.md"
+    document.write_text("text\n")
+    assert main(["--report", str(results_file), "--into", str(document)]) == 1
+    assert document.read_text() == "text\n"
+
+
+def test_slow_and_busy_rows_say_so() -> None:
+    store = Store()
+    add(store, LOADER, [made_row(idle_share=0.01)])
+    add(store, "torch-nfs", [made_row(bounded=True)])
+    text = "\n".join(tables.place_table(metrics.Table(store.rows()), FAR, USUAL))
+    assert "1 (1 not judged)" in text
+    assert "0.1 (slow)" in text
+
+
+def test_a_part_that_is_left_has_an_exit_code_of_its_own(
+    fake_runs: list[Cell], tools: Tools, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.json"
+    arguments = ["--goals", "--peers", "emlio", "--resume", str(path)]
+    arguments += ["--emlio", str(tools.emlio), "--cache", str(tmp_path)]
+    assert main([*arguments, "--for-s", "0"]) == EXIT_UNFINISHED
+    assert main(arguments) == 0
+    assert len(fake_runs) == 5 * len(chosen_cells(parse(["--goals", "--peers", "emlio"])))
+    report = json.loads(path.read_text())
+    assert {result["metric"] for result in report["results"]} >= {"epoch_30ms_over_0ms_5g"}
