@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -208,12 +209,6 @@ TEST_F(RealServersTest, InfluxDbTakesEveryPointOnce) {
   AppendTicks(**again, now_ns);
   ASSERT_TRUE((*again)->Flush(kLongNs).ok());
   expect_points();
-  // A field of another type makes the database take a part.
-  ASSERT_EQ(client.Post("/write?db=emlio&precision=u", "emlio_energy,domain=x delta_j=\"a\" 1",
-                        "text/plain")
-                    ->status /
-                100,
-            4);
 }
 
 TEST_F(RealServersTest, VictoriaMetricsTakesBothVersions) {
@@ -225,7 +220,8 @@ TEST_F(RealServersTest, VictoriaMetricsTakesBothVersions) {
        "-memory.allowedBytes=256MiB", "-search.latencyOffset=0s"},
       folder_.File("log"));
   ASSERT_TRUE(Eventually([&] { return !Ask(port, "/health").empty(); })) << server.Log();
-  const int64_t now_ns = WallNow();
+  // What is newer than some moments is not exported.
+  const int64_t now_ns = WallNow() - 60 * kNsPerSecond;
   for (const auto& [version, run] :
        {std::pair{InfluxVersion::kV1, "one"}, {InfluxVersion::kV2, "two"}}) {
     InfluxOptions options;
