@@ -20,6 +20,7 @@ BUILDS_ON = {
     "wire": ("base",),
     "transport": ("base",),
     "energy": ("base",),
+    "energy_sinks": ("energy",),
     "energy_agent": ("energy", "transport"),
     "dataset": ("tfrecord",),
     "session": ("plan", "wire"),

@@ -124,6 +124,31 @@ CLI::App* AddValidateInterval(CLI::App* energy, EnergyValidateIntervalCommand& c
   return sub;
 }
 
+CLI::App* AddExport(CLI::App* energy, EnergyExportCommand& command) {
+  CLI::App* sub = energy->add_subcommand(
+      "export", "Write samples, windows or energies of a run as CSV or line protocol");
+  sub->add_option("run", command.run, "What the run's id begins with [the latest run]")
+      ->type_name("RUN");
+  sub->add_option("--store", command.store, "The file that runs are kept in")
+      ->type_name("FILE")
+      ->required();
+  AddNamed(
+      sub, "--table", &energy_sinks::ParseExportTable,
+      [&command](energy_sinks::ExportTable table) { command.table = table; },
+      "samples: a row a tick and domain; windows: a row a window and node; energies: a row a "
+      "window "
+      "and domain [samples]");
+  AddNamed(
+      sub, "--format", &energy_sinks::ParseExportFormat,
+      [&command](energy_sinks::ExportFormat format) { command.format = format; },
+      "csv, or influx: line protocol, for a database that was away. Parquet: python -m "
+      "emlio.energy_parquet [csv]");
+  sub->add_option("--output,-o", command.output, "Where to; - is standard output [-]")
+      ->type_name("FILE");
+  AddJson(sub, &command.json);
+  return sub;
+}
+
 }  // namespace
 
 struct EnergyCli::Commands {
@@ -132,6 +157,7 @@ struct EnergyCli::Commands {
   EnergyRecordCommand record;
   EnergyAgentCommand agent;
   EnergyValidateIntervalCommand validate_interval;
+  EnergyExportCommand export_run;
   // What runs each of them. `own_signals`: it minds Ctrl-C itself.
   struct Choice {
     const CLI::App* sub;
@@ -151,6 +177,7 @@ EnergyCli::EnergyCli(CLI::App& app) : commands_(std::make_unique<Commands>()) {
       {AddAgent(c.energy, c.agent), [&c] { return RunEnergyAgent(c.agent); }, true},
       {AddValidateInterval(c.energy, c.validate_interval),
        [&c] { return RunEnergyValidateInterval(c.validate_interval); }},
+      {AddExport(c.energy, c.export_run), [&c] { return RunEnergyExport(c.export_run); }},
   };
   for (CLI::App* sub : c.energy->get_subcommands({})) AddLog(sub);
 }

@@ -8,6 +8,7 @@
 
 #include "emlio/energy/meter.h"
 #include "emlio/energy_agent/agent.h"
+#include "emlio/energy_sinks/export_run.h"
 
 // The subcommands of `emlio energy`, as commands.h has the others: options and one function each.
 namespace emlio::tool {
@@ -56,5 +57,15 @@ struct EnergyValidateIntervalCommand {
   std::string json;
 };
 int RunEnergyValidateInterval(const EnergyValidateIntervalCommand& command);
+
+struct EnergyExportCommand {
+  std::string store;  // a file
+  std::string run;    // what its id begins with; empty: the latest
+  energy_sinks::ExportTable table = energy_sinks::ExportTable::kSamples;
+  energy_sinks::ExportFormat format = energy_sinks::ExportFormat::kCsv;
+  std::string output = "-";
+  std::string json;
+};
+int RunEnergyExport(const EnergyExportCommand& command);
 
 }  // namespace emlio::tool

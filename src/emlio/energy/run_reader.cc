@@ -132,7 +132,8 @@ Result<std::vector<Domain>> RunReader::Database::Domains(int64_t node) {
       Statement rows,
       Query("SELECT id, kind, source, quantity, socket, die, device, pci, detail, per_unit, "
             "range_units, max_watts, plausible_watts, refresh_ns, step_joules, in_total, "
-            "outside_total, shared, virtualised, filtered, cause, fix FROM domain "
+            "outside_total, shared, virtualised, filtered, cause, fix, update_period_ns, facts "
+            "FROM domain "
             "WHERE node_id = ? ORDER BY number",
             node));
   std::vector<Domain> domains;
@@ -160,6 +161,9 @@ Result<std::vector<Domain>> RunReader::Database::Domains(int64_t node) {
     d.filtered = row.Int(19) != 0;
     d.cause = row.Text(20);
     d.fix = row.Text(21);
+    d.update_period_ns = row.Int(22);
+    const auto facts = LabelsFromJson(row.Text(23));
+    d.facts.assign(facts.begin(), facts.end());
     domains.push_back(std::move(d));
   }));
   return domains;

@@ -131,12 +131,15 @@ class Writer {
   // Packs ticks that are rows of their own, of nodes that have enough of them; or all. A failure
   // leaves the rows as they are, for the next time.
   Status Pack(bool all) {
-    for (auto& [node, tail] : tails_) {
+    for (auto& entry : tails_) {
+      const int64_t node = entry.first;
+      Tail& tail = entry.second;
       const size_t most = std::min(options_.chunk_ticks,
                                    kMaxPackedSamples / std::max<size_t>(tail.block.domains(), 1));
       while (tail.written >= (all ? 2 : most)) {
         const size_t ticks = std::min(tail.written, most);
-        const Status packed = Transact([&, node = node, &block = tail.block]() -> Status {
+        const TickBlock& block = tail.block;
+        const Status packed = Transact([&]() -> Status {
           const int64_t first_ns = block.At(0).monotonic_ns;
           const int64_t last_ns = block.At(ticks - 1).monotonic_ns;
           EMLIO_RETURN_IF_ERROR(delete_samples_.Run(node, first_ns, last_ns));
@@ -183,14 +186,15 @@ class Writer {
           Statement domain,
           database_.Prepare(
               "INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-              "?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+              "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
       for (size_t i = 0; i < info.domains.size(); ++i) {
         const Domain& d = info.domains[i];
         EMLIO_RETURN_IF_ERROR(
             domain.Run(node, i, d.id, KindName(d.kind), d.source, QuantityName(d.quantity),
                        d.socket, d.die, d.device, d.pci, d.detail, d.per_unit, d.range_units,
-                       d.max_watts, d.plausible_watts, d.refresh_ns, d.step_joules, d.in_total,
-                       d.outside_total, d.shared, d.virtualised, d.filtered, d.cause, d.fix));
+                       d.max_watts, d.plausible_watts, d.refresh_ns, d.step_joules,
+                       d.update_period_ns, d.in_total, d.outside_total, d.shared, d.virtualised,
+                       d.filtered, LabelsToJson({d.facts.begin(), d.facts.end()}), d.cause, d.fix));
       }
       return WriteChanging(node, info);
     });

@@ -44,8 +44,8 @@ struct RunStoreStats {
 // Append… never waits for the disk; the others wait until what they are about is in the file.
 class RunStore {
  public:
-  // Makes the file when it is missing. kUnsupported: made by a later version of EMLIO.
-  // kInvalidArgument: a file, or a database, of something else; it is left as it is.
+  // Makes the file, and its folder, when it is missing. kUnsupported: made by a later version of
+  // EMLIO. kInvalidArgument: a file, or a database, of something else; it is left as it is.
   static Result<std::unique_ptr<RunStore>> Open(const std::string& path,
                                                 RunStoreOptions options = {});
   // Waits until what was appended is written; at most for a failed attempt and one more.

@@ -79,6 +79,8 @@ TEST_F(RunStoreTest, WhatIsKnownOfARunComesBack) {
   node.domains[1].quantity = Quantity::kPower;
   node.domains[0].filtered = node.domains[0].shared = node.domains[0].virtualised = true;
   node.domains[0].device = "GPU-1";
+  node.domains[0].update_period_ns = 20 * kNsPerMs;
+  node.domains[0].facts = {{"driver", "595.1"}, {"power_limit_watts", "700"}};
   node.domains[0].pci = "0000:3b:00.0";
   node.domains[0].outside_total = "because";
   node.domains[0].range_units = std::numeric_limits<uint64_t>::max();
@@ -140,6 +142,8 @@ TEST_F(RunStoreTest, WhatIsKnownOfARunComesBack) {
   EXPECT_EQ(first.refresh_ns, kNsPerMs);
   EXPECT_TRUE(first.in_total && first.filtered && first.shared && first.virtualised);
   EXPECT_EQ(first.device, "GPU-1");
+  EXPECT_EQ(first.update_period_ns, 20 * kNsPerMs);
+  EXPECT_EQ(first.facts, node.domains[0].facts);
   EXPECT_EQ(first.pci, "0000:3b:00.0");
   EXPECT_EQ(first.outside_total, "because");
   EXPECT_EQ(info.domains[1].quantity, Quantity::kPower);
@@ -420,7 +424,8 @@ TEST_F(RunStoreTest, AnEmptyFileBecomesAStoreWhenItIsWritten) {
   EXPECT_THAT(RunReader::Open(path_).status().message(), HasSubstr("no run was written"));
   EXPECT_EQ(RunReader::Open(folder_.File("none.db")).status().code(), Code::kNotFound);
   EXPECT_EQ(RunReader::Open(folder_.path()).status().code(), Code::kInvalidArgument);
-  EXPECT_FALSE(RunStore::Open(folder_.File("no/such/folder.db")).ok());
+  EXPECT_TRUE(RunStore::Open(folder_.File("a/new/folder.db")).ok());
+  EXPECT_FALSE(RunStore::Open(path_ + "/in/a/file.db").ok());
   ASSERT_TRUE(Open()->BeginRun(SomeRun("a")).ok());
   EXPECT_EQ(Read()->Runs()->size(), 1U);
 }

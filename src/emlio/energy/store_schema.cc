@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/file.h"
 
 namespace emlio::energy {
 namespace {
@@ -101,11 +104,13 @@ CREATE TABLE domain (
   plausible_watts REAL NOT NULL,
   refresh_ns INTEGER NOT NULL,
   step_joules REAL NOT NULL,
+  update_period_ns INTEGER NOT NULL,
   in_total INTEGER NOT NULL,
   outside_total TEXT NOT NULL,
   shared INTEGER NOT NULL,
   virtualised INTEGER NOT NULL,
   filtered INTEGER NOT NULL,
+  facts TEXT NOT NULL,
   cause TEXT NOT NULL,
   fix TEXT NOT NULL,
   PRIMARY KEY (node_id, number)
@@ -243,15 +248,8 @@ Status NoStore(const std::string& path, const Status& status) {
   return InvalidArgument(path + " is no store of energy runs, but a file of something else");
 }
 
-}  // namespace
-
-Result<Sqlite> OpenStoreForWriting(const std::string& path, int64_t busy_timeout_ns) {
-  // SQLite would not say why it cannot make a file.
-  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (made < 0 && errno != EEXIST) return ErrnoStatus(errno, "cannot make the store " + path);
-  if (made >= 0) close(made);
-  EMLIO_ASSIGN_OR_RETURN(Sqlite database, Sqlite::Open(path, Sqlite::Mode::kWrite));
-  database.SetBusyTimeout(busy_timeout_ns);
+// Makes a store of an empty database, and of one of an earlier version one of this.
+Status Prepare(const std::string& path, Sqlite& database) {
   const auto identity = IdentityOf(database);
   if (!identity.ok()) return NoStore(path, identity.status());
   if (!identity->empty()) EMLIO_RETURN_IF_ERROR(CheckIdentity(path, *identity));
@@ -265,7 +263,29 @@ Result<Sqlite> OpenStoreForWriting(const std::string& path, int64_t busy_timeout
   }
   journal.Reset();
   if (identity->version < kVersion) EMLIO_RETURN_IF_ERROR(Migrate(path, database));
-  EMLIO_RETURN_IF_ERROR(database.Execute("PRAGMA synchronous = NORMAL"));
+  return database.Execute("PRAGMA synchronous = NORMAL");
+}
+
+}  // namespace
+
+Result<Sqlite> OpenStoreForWriting(const std::string& path, int64_t busy_timeout_ns) {
+  if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
+    EMLIO_RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
+  }
+  // SQLite would not say why it cannot make a file.
+  const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (made < 0 && errno != EEXIST) return ErrnoStatus(errno, "cannot make the store " + path);
+  if (made >= 0) close(made);
+  EMLIO_ASSIGN_OR_RETURN(Sqlite database, Sqlite::Open(path, Sqlite::Mode::kWrite));
+  database.SetBusyTimeout(busy_timeout_ns);
+  // Where two make a store at once, SQLite lets one of them fail instead of wait.
+  const int64_t deadline_ns = SystemClock().NowNs() + busy_timeout_ns;
+  Status prepared = Prepare(path, database);
+  while (prepared.code() == Code::kTimeout && SystemClock().NowNs() < deadline_ns) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    prepared = Prepare(path, database);
+  }
+  if (!prepared.ok()) return prepared;
   return database;
 }
 
