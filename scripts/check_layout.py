@@ -20,6 +20,7 @@ BUILDS_ON = {
     "wire": ("base",),
     "transport": ("base",),
     "energy": ("base",),
+    "energy_analysis": ("energy",),
     "dataset": ("tfrecord",),
     "session": ("plan", "wire"),
     "daemon": ("dataset", "session", "transport"),
