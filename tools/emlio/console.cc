@@ -23,12 +23,6 @@ constexpr std::chrono::milliseconds kRedrawInterval{100};
 constexpr std::chrono::seconds kLineInterval{10};
 constexpr int kBarColumns = 16;
 
-int TerminalColumns() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
 Status WriteAll(std::FILE* to, const std::string& text, const std::string& what) {
   if (std::fwrite(text.data(), 1, text.size(), to) != text.size() || std::fflush(to) != 0) {
     return ErrnoStatus(errno, what);
@@ -37,6 +31,12 @@ Status WriteAll(std::FILE* to, const std::string& text, const std::string& what)
 }
 
 }  // namespace
+
+int TerminalColumns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
 
 int ExitCodeFor(const Status& status) {
   switch (status.code()) {

@@ -56,6 +56,9 @@ class Report {
   std::string json_path_;
 };
 
+// Of the terminal that standard error is; 80 when it is none.
+int TerminalColumns();
+
 // How far an operation is. Totals of 0 are not known.
 struct ProgressPoint {
   uint64_t items_done = 0;

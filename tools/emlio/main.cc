@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
-// The `emlio` executable: reads the command line and hands it to a subcommand (commands.h). The
-// only file that knows CLI11, which is slow to compile.
+// The `emlio` executable: reads the command line and hands it to a subcommand (commands.h). This
+// and cli_energy.cc are the only files that know CLI11, which is slow to compile.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli_energy.h"
+#include "cli_options.h"
 #include "commands.h"
 #include "console.h"
 #include "emlio/base/log.h"
@@ -34,7 +36,8 @@ constexpr char kFooter[] =
     "  0    done\n"
     "  1    the data or the run are at fault: corrupt, missing, mismatching, not permitted\n"
     "  2    the command line is at fault\n"
-    "  3    a peer could not be reached, was lost, or did not answer in time\n"
+    "  3    a peer could not be reached, was lost, or did not answer in time; energy record: not "
+    "measured\n"
     "  4    serve: stopped while sessions were still running\n"
     "  130  interrupted (Ctrl-C); 143 by SIGTERM\n"
     "\nExample:\n"
@@ -45,78 +48,6 @@ constexpr char kFooter[] =
 const char kPatternHelp[] =
     "Files, directories or glob patterns (quote them); a shard that several match counts once";
 
-template <typename T>
-bool ParseWhole(std::string_view text, T* value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-template <typename T>
-struct Bounds {
-  T lowest = 0;
-  T highest = std::numeric_limits<T>::max();
-};
-constexpr Bounds<int> kThreadCount{.lowest = 0, .highest = kMaxThreads};  // 0: automatic
-
-// A whole number. CLI11's own conversion reads "-1" as the largest unsigned number.
-template <typename T>
-CLI::Option* AddCount(CLI::App* app, const std::string& flag, T* target, const std::string& help,
-                      Bounds<T> bounds = {}) {
-  return app
-      ->add_option_function<std::string>(
-          flag,
-          [=](const std::string& text) {
-            T value = 0;
-            if (!ParseWhole(text, &value) || value < bounds.lowest || value > bounds.highest) {
-              throw CLI::ValidationError(
-                  flag, fmt::format("'{}' is not a whole number from {} to {}", text, bounds.lowest,
-                                    bounds.highest));
-            }
-            *target = value;
-          },
-          help)
-      ->type_name("N")
-      ->default_str(std::to_string(*target));
-}
-
-// A value that is given by name. `parse` makes a Result<T> of a string_view.
-template <typename Parse, typename Set>
-CLI::Option* AddNamed(CLI::App* app, const std::string& flags, Parse parse, Set set,
-                      const std::string& help) {
-  return app
-      ->add_option_function<std::string>(
-          flags,
-          [=](const std::string& name) {
-            const auto value = parse(name);
-            if (!value.ok()) throw CLI::ValidationError(flags, value.status().message());
-            set(*value);
-          },
-          help)
-      ->type_name("NAME");
-}
-
-// A number in a unit of `scale` of the target's: MiB for bytes, seconds for milliseconds.
-template <typename T>
-CLI::Option* AddScaled(CLI::App* app, const std::string& flag, T* target, double scale,
-                       const std::string& type, const std::string& help) {
-  return app
-      ->add_option_function<double>(
-          flag,
-          [=](double value) {
-            if (!(value >= 0 && value <= 1e9)) {
-              throw CLI::ValidationError(
-                  flag, fmt::format("{} is not a number from 0 to 1000000000", value));
-            }
-            *target = static_cast<T>(std::llround(value * scale));
-          },
-          help)
-      ->type_name(type)
-      ->default_str(fmt::format("{}", static_cast<double>(*target) / scale));
-}
-template <typename T>
-CLI::Option* AddMib(CLI::App* app, const std::string& flags, T* target, const std::string& help) {
-  return AddScaled(app, flags, target, 1 << 20, "MIB", help);
-}
 // The largest record, in MiB: the same limits for every command.
 CLI::Option* AddMaxRecord(CLI::App* app, uint64_t* target_bytes, const std::string& help) {
   static constexpr char kFlag[] = "--max-record-mb";
@@ -137,35 +68,6 @@ CLI::Option* AddMaxRecord(CLI::App* app, uint64_t* target_bytes, const std::stri
       ->type_name("MIB")
       ->default_str(fmt::format("{}", static_cast<double>(*target_bytes) / kMib));
 }
-CLI::Option* AddSeconds(CLI::App* app, const std::string& flags, int64_t* target_ms,
-                        const std::string& help) {
-  return AddScaled(app, flags, target_ms, 1000, "S", help);
-}
-
-void AddJson(CLI::App* app, std::string* json) {
-  app->add_option("--json", *json, "Write the results as one JSON object; - is standard output")
-      ->type_name("FILE");
-}
-
-Result<LogLevel> ParseLogLevel(std::string_view name) {
-  static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {
-      {"debug", LogLevel::kDebug},
-      {"info", LogLevel::kInfo},
-      {"warning", LogLevel::kWarning},
-      {"error", LogLevel::kError},
-      {"off", LogLevel::kOff}};
-  for (const auto& [level_name, level] : kLevels) {
-    if (level_name == name) return level;
-  }
-  return InvalidArgument(
-      fmt::format("'{}' is not a log level: debug, info, warning, error or off", name));
-}
-
-void AddLog(CLI::App* app) {
-  AddNamed(app, "--log", &ParseLogLevel, &SetLogLevel,
-           "Log level: debug, info, warning, error or off [$EMLIO_LOG, else warning]");
-}
-
 void AddIndexPlace(CLI::App* app, std::string* directory, bool* beside, const char* beside_flag) {
   auto* directory_option =
       app->add_option("--index-dir", *directory,
@@ -603,18 +505,16 @@ int Main(int argc, char** argv) {
     if (sub != convert) AddLog(sub);
   }
   for (CLI::App* sub : convert->get_subcommands({})) AddLog(sub);
+  EnergyCli energy(app);
 
   app.footer(kFooter);  // after the subcommands, which would inherit it
 
   try {
-    app.parse(argc, argv);
+    app.parse(energy.TakeCommand(argc, argv), argv);
   } catch (const CLI::ParseError& e) {
     // Help and version are errors for CLI11, with exit code 0.
     return Written(app.exit(e) == 0 ? kExitOk : kExitUsage);
   }
-  // A daemon has a file a shard and a socket a stream; the usual soft limit of 1,024 is small.
-  RaiseMaxOpenFiles();
-  KeepFreedMemory();
   const auto run_command = [&] {
     if (pull_sub->parsed()) return RunPull(pull);
     if (index_sub->parsed()) return RunIndex(index);
@@ -628,6 +528,11 @@ int Main(int argc, char** argv) {
     return static_cast<int>(kExitUsage);
   };
   const auto run = [&] {
+    if (const auto exit_code = energy.Run()) return *exit_code;
+    // A daemon has a file a shard and a socket a stream; the usual soft limit of 1,024 is small.
+    // (What `energy` runs keeps the limit that it was given.)
+    RaiseMaxOpenFiles();
+    KeepFreedMemory();
     if (serve_sub->parsed()) return RunServe(serve);  // drains its sessions at the first signal
     const InterruptFlag interrupt;
     return InterruptFlag::ExitCode(run_command());

@@ -195,6 +195,27 @@ std::string WrapText(std::string_view text, size_t indent, size_t columns) {
   return lines + '\n';
 }
 
+std::string WrapWords(std::string_view text, size_t indent, size_t columns) {
+  std::string lines;
+  std::string line;
+  const auto end_line = [&] {
+    lines += WrapText(line, indent, columns);
+    line.clear();
+  };
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(" \n"), text.size());
+    const std::string_view word = text.substr(0, end);
+    const bool fits = indent + TextColumns(line) + 1 + TextColumns(word) <= columns;
+    if (!line.empty() && !fits) end_line();
+    if (!line.empty()) line += ' ';
+    line += word;
+    if (end < text.size() && text[end] == '\n') end_line();
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (!line.empty() || lines.empty()) end_line();
+  return lines;
+}
+
 std::string Table::Render(size_t columns) const {
   constexpr size_t kGap = 2, kLeastLast = 16;
   std::vector<size_t> widths;

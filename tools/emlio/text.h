@@ -47,6 +47,10 @@ std::string WrapItems(const std::vector<std::string>& items, size_t indent, size
 // its own lines stay lines. Every line ends with \n. REQUIRES: indent < columns.
 std::string WrapText(std::string_view text, size_t indent, size_t columns);
 
+// Our own words in lines of at most `columns`, indented by `indent` blanks and broken at blanks
+// where that is possible; else as WrapText. Every line ends with \n. REQUIRES: indent < columns.
+std::string WrapWords(std::string_view text, size_t indent, size_t columns);
+
 // Columns of text with titles, two blanks apart.
 class Table {
  public:

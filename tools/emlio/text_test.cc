@@ -13,6 +13,13 @@ namespace {
 
 using std::string_literals::operator""s;
 
+TEST(WrapWordsTest, LinesAreBrokenAtBlanks) {
+  EXPECT_EQ(WrapWords("one two three", 2, 10), "  one two\n  three\n");
+  EXPECT_EQ(WrapWords("one\ntwo three", 0, 20), "one\ntwo three\n");
+  EXPECT_EQ(WrapWords("a wordthatistoolong b", 0, 8), "a\nwordthat\nistoolon\ng\nb\n");
+  EXPECT_EQ(WrapWords("", 2, 8), "  \n");
+}
+
 TEST(PrintableTest, LetsTextThroughAndEscapesWhatATerminalWouldObey) {
   EXPECT_EQ(Printable("image/class 1"), "image/class 1");
   EXPECT_EQ(Printable("ключ 中文"), "ключ 中文");

@@ -228,13 +228,12 @@ Detection Detect(const Host& host) {
   }
   const std::set<std::string> cpu_names = {"perf", "powercap", "powercap-mmio", "hwmon"};
   const bool grace = Has(detection.meters, DomainKind::kGrace);
+  const bool package = Has(detection.meters, DomainKind::kPackage);
   for (DomainKind kind : {DomainKind::kPackage, DomainKind::kDram}) {
     if (grace || Has(detection.meters, kind)) continue;
-    detection.meters.push_back(
-        NullMeter(kind, std::string(KindName(kind)), detection.absent, cpu_names,
-                  kind == DomainKind::kDram && Has(detection.meters, DomainKind::kPackage)
-                      ? "this CPU shows no energy of its memory"
-                      : ""));
+    detection.meters.push_back(NullMeter(
+        kind, std::string(KindName(kind)), detection.absent, cpu_names,
+        kind == DomainKind::kDram && package ? "this CPU shows no energy of its memory" : ""));
   }
 
   for (const auto find : {FindNvml, FindRocm}) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace emlio::energy {
 
@@ -49,12 +51,16 @@ struct Domain {
   double plausible_watts = 1000;  // a mean above it is not believed
   int64_t refresh_ns = 0;         // how long the counter may stand though energy is used
   double step_joules = 0;         // the smallest difference that it shows
+  int64_t update_period_ns = 0;   // how often it was seen to move; 0: not looked at (self_check.h)
 
   bool in_total = false;
   std::string outside_total;  // why not
   bool shared = false;        // a whole GPU of which others use a part
   bool virtualised = false;
   bool filtered = false;  // distorted by design (METRICS.md section 6)
+
+  // What its driver says of it, for the record: "driver", "power_limit_watts", ...
+  std::vector<std::pair<std::string, std::string>> facts;
 
   // Both empty when the domain can be read.
   std::string cause;

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy/recorder.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "emlio/energy/sysfs.h"
@@ -14,71 +12,26 @@
 namespace emlio::energy {
 namespace {
 
-constexpr double kMaxUncertainShare = 0.1;
-constexpr double kMaxVoidShare = 0.01;
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
-// The mean power between two samples; none when they do not say.
-std::optional<double> MeanWatts(const Sample& from, const Sample& to) {
-  const int64_t known_ns = to.time_ns - from.time_ns - (to.void_ns - from.void_ns);
-  if (known_ns <= 0) return std::nullopt;
-  return (to.joules - from.joules) / Seconds(known_ns);
-}
-
-std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy,
-                      int64_t outside_ns) {
-  std::string cause =
-      fmt::format("{:.3f} of {:.3f} s are unknown:", Seconds(energy.void_ns), Seconds(length_ns));
-  const auto add = [&](uint32_t count, std::string_view what) {
-    if (count > 0) cause += fmt::format(" {} ({}),", what, count);
-  };
-  add(energy.gaps, "readings failed");
-  add(energy.resets, "the counter began anew");
-  add(energy.ambiguous, "readings came too late to tell what was used");
-  add(energy.stalls, stalled_busy ? "the counter stood still while the host was busy"
-                                  : "the counter stood still while the host was idle");
-  if (outside_ns > 0) cause += fmt::format(" {:.3f} s were not sampled,", Seconds(outside_ns));
-  if (cause.back() == ':') cause += " what broke off before went on,";
-  cause.pop_back();
-  return cause;
+std::vector<Domain> DomainsOf(const std::vector<Meter>& meters) {
+  std::vector<Domain> domains;
+  for (const Meter& meter : meters) domains.push_back(meter.domain);
+  return domains;
 }
 
 }  // namespace
 
-std::string_view StateName(State state) {
-  switch (state) {
-    case State::kMeasured:
-      return "measured";
-    case State::kIntegrated:
-      return "integrated";
-    case State::kVirtualised:
-      return "virtualised";
-    case State::kShared:
-      return "shared";
-    case State::kBelowResolution:
-      return "below_resolution";
-    case State::kImplausible:
-      return "implausible";
-    case State::kGap:
-      return "gap";
-    case State::kUnavailable:
-      return "unavailable";
-  }
-  return "unknown";
-}
-
 Recorder::Recorder(std::string node, std::vector<Meter> meters, const RecorderOptions& options,
                    const Clock& clock)
-    : node_(std::move(node)), options_(options), clock_(clock) {
+    : node_(std::move(node)),
+      options_(options),
+      clock_(clock),
+      domains_(DomainsOf(meters)),
+      history_(domains_, options_.kept_ticks) {
   for (Meter& meter : meters) {
     accumulators_.emplace_back(meter.domain, options_.accumulator);
-    domains_.push_back(std::move(meter.domain));
     counters_.push_back(std::move(meter.counter));
   }
   latest_.resize(domains_.size());
-  const MutexLock lock(mu_);
-  ring_.resize(std::max<size_t>(options_.kept_ticks, 2) * domains_.size());
 }
 
 std::optional<double> Recorder::BusyCpuSeconds() const {
@@ -110,12 +63,7 @@ std::span<const Sample> Recorder::TakeSample() {
         time_ns, reading.ok() ? std::optional<uint64_t>(*reading) : std::nullopt);
   }
   const MutexLock lock(mu_);
-  if (!domains_.empty()) {
-    const size_t row = ticks_ % (ring_.size() / domains_.size());
-    std::copy(latest_.begin(), latest_.end(),
-              ring_.begin() + static_cast<ptrdiff_t>(row * domains_.size()));
-  }
-  ++ticks_;
+  history_.Append(latest_);
   // Of the domain that was read first: up to there all are known.
   sampled_until_ns_ = latest_.empty() ? clock_.NowNs() : latest_.front().time_ns;
   return latest_;
@@ -126,226 +74,22 @@ int64_t Recorder::sampled_until_ns() const {
   return sampled_until_ns_;
 }
 
-const Sample& Recorder::At(size_t tick, size_t domain) const {
-  const size_t rows = ring_.size() / domains_.size();
-  const size_t kept = std::min<size_t>(ticks_, rows);
-  return ring_[(ticks_ - kept + tick) % rows * domains_.size() + domain];
-}
-
-std::optional<size_t> Recorder::KnotBefore(size_t tick, size_t domain) const {
-  while (tick > 0) {
-    --tick;
-    if (tick == 0 || At(tick, domain).knot) return tick;
-  }
-  return std::nullopt;
-}
-
-std::optional<size_t> Recorder::KnotAfter(size_t tick, size_t domain) const {
-  const size_t kept = std::min<size_t>(ticks_, ring_.size() / domains_.size());
-  while (tick + 1 < kept) {
-    ++tick;
-    if (tick + 1 == kept || At(tick, domain).knot) return tick;
-  }
-  return std::nullopt;
-}
-
-EdgePoint Recorder::PointAt(size_t domain, int64_t time_ns) const {
-  EdgePoint point;
-  const size_t kept = std::min<size_t>(ticks_, ring_.size() / domains_.size());
-  if (kept == 0) return point;
-  const int64_t first_ns = At(0, domain).time_ns;
-  const int64_t last_ns = At(kept - 1, domain).time_ns;
-  const int64_t inside_ns = std::clamp(time_ns, first_ns, last_ns);
-  point.outside_ns = std::abs(time_ns - inside_ns);
-
-  // The first sample behind the moment, and so the last one that is not.
-  size_t low = 0;
-  size_t high = kept;
-  while (low < high) {
-    const size_t middle = (low + high) / 2;
-    if (At(middle, domain).time_ns > inside_ns) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  point.counts = At(low - 1, domain);
-  const size_t from = KnotBefore(low, domain).value_or(0);
-  const Sample& a = At(from, domain);
-  const auto to = KnotAfter(from, domain);
-  point.knot_ns = a.time_ns;
-  point.joules = a.joules;
-  point.spread_joules = a.spread_joules;
-  point.void_ns = static_cast<double>(a.void_ns);
-  if (!to) return point;
-  const Sample& b = At(*to, domain);
-  const double length = static_cast<double>(b.time_ns - a.time_ns);
-  const double share =
-      length > 0 ? std::min(1.0, static_cast<double>(inside_ns - a.time_ns) / length) : 0;
-  point.joules += share * (b.joules - a.joules);
-  point.spread_joules += share * (b.spread_joules - a.spread_joules);
-  point.void_ns += share * static_cast<double>(b.void_ns - a.void_ns);
-
-  double most = 0;
-  double least = INFINITY;
-  const auto see = [&](const Sample& x, const Sample& y) {
-    if (const auto watts = MeanWatts(x, y)) {
-      most = std::max(most, *watts);
-      least = std::min(least, *watts);
-    }
-  };
-  see(a, b);
-  if (const auto before = KnotBefore(from, domain)) see(At(*before, domain), a);
-  if (const auto after = KnotAfter(*to, domain)) see(b, At(*after, domain));
-  const double change_watts = most > least ? most - least : 0;
-  point.uncertainty_joules =
-      change_watts * (share * (1 - share) * length * 1e-9 + Seconds(domains_[domain].refresh_ns));
-  return point;
-}
-
 Edge Recorder::EdgeAt(int64_t time_ns) const {
-  Edge edge;
-  edge.time_ns = time_ns;
-  edge.points.reserve(domains_.size());
   const MutexLock lock(mu_);
-  for (size_t i = 0; i < domains_.size(); ++i) edge.points.push_back(PointAt(i, time_ns));
-  return edge;
-}
-
-Energy Recorder::Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint& end,
-                            int64_t length_ns, const WindowRules& rules) const {
-  Energy energy;
-  if (!domain.cause.empty()) {
-    energy.cause = domain.cause;
-    energy.fix = domain.fix;
-    return energy;
-  }
-  if (length_ns <= 0 || begin.knot_ns < 0 || end.knot_ns < 0) {
-    energy.state = State::kGap;
-    energy.void_ns = std::max<int64_t>(length_ns, 0);
-    energy.cause = length_ns <= 0 ? "the window is empty" : "nothing has been sampled yet";
-    return energy;
-  }
-  energy.wraps = end.counts.wraps - begin.counts.wraps;
-  energy.resets = end.counts.resets - begin.counts.resets;
-  energy.gaps = end.counts.gaps - begin.counts.gaps;
-  energy.stalls = end.counts.stalls - begin.counts.stalls;
-  energy.ambiguous = end.counts.ambiguous - begin.counts.ambiguous;
-  const int64_t outside_ns = begin.outside_ns + end.outside_ns;
-  energy.void_ns =
-      std::clamp<int64_t>(std::llround(end.void_ns - begin.void_ns) + outside_ns, 0, length_ns);
-  const double joules = std::max(0.0, end.joules - begin.joules);
-  energy.uncertainty_joules = begin.uncertainty_joules + end.uncertainty_joules +
-                              (end.spread_joules - begin.spread_joules) + 2 * domain.step_joules;
-  const double known_s = Seconds(length_ns - energy.void_ns);
-
-  if (static_cast<double>(energy.void_ns) > kMaxVoidShare * static_cast<double>(length_ns)) {
-    energy.state = State::kGap;
-    energy.cause = VoidCause(energy, length_ns, end.counts.stall_busy, outside_ns);
-    if (rules.allow_gaps && known_s > 0) energy.joules = joules;
-    return energy;
-  }
-  if (joules > domain.plausible_watts * known_s) {
-    energy.state = State::kImplausible;
-    energy.cause = fmt::format("{:.0f} W on average, and more than {:.0f} W cannot be",
-                               joules / known_s, domain.plausible_watts);
-    energy.fix = "check the firmware's setting for this counter; newer kernels know more units";
-    return energy;
-  }
-  if (begin.knot_ns == end.knot_ns) {
-    energy.state = State::kBelowResolution;
-    energy.cause = fmt::format("{:.3f} s lie between two steps of the counter", Seconds(length_ns));
-    energy.fix = "measure for longer, or sample more often";
-    return energy;
-  }
-  if (energy.uncertainty_joules > kMaxUncertainShare * joules) {
-    energy.state = State::kBelowResolution;
-    energy.cause =
-        domain.quantity == Quantity::kPower
-            ? fmt::format(
-                  "{:.3g} J with an uncertainty of {:.3g} J: power changes faster than it "
-                  "is sampled, and there is no energy counter",
-                  joules, energy.uncertainty_joules)
-            : fmt::format("{:.3g} J with an uncertainty of {:.3g} J", joules,
-                          energy.uncertainty_joules);
-    energy.fix = "measure for longer, or sample more often";
-    return energy;
-  }
-  energy.joules = joules;
-  if (domain.shared) {
-    energy.state = State::kShared;
-    energy.cause = "the whole GPU, of which others may use a part";
-  } else if (domain.virtualised) {
-    energy.state = State::kVirtualised;
-    energy.cause = "a hypervisor makes this figure up from its own accounting";
-  } else if (domain.quantity == Quantity::kPower) {
-    energy.state = State::kIntegrated;
-  } else {
-    energy.state = State::kMeasured;
-  }
-  return energy;
-}
-
-std::vector<Energy> Recorder::Between(const Edge& begin, const Edge& end,
-                                      const WindowRules& rules) const {
-  std::vector<Energy> energies;
-  energies.reserve(domains_.size());
-  for (size_t i = 0; i < domains_.size(); ++i) {
-    energies.push_back(Difference(domains_[i], begin.points[i], end.points[i],
-                                  end.time_ns - begin.time_ns, rules));
-  }
-  return energies;
+  return history_.EdgeAt(time_ns);
 }
 
 std::vector<Energy> Recorder::Window(int64_t begin_ns, int64_t end_ns,
                                      const WindowRules& rules) const {
   Edge begin;
   Edge end;
-  begin.time_ns = begin_ns;
-  end.time_ns = end_ns;
   {
     // Both edges from the same samples.
     const MutexLock lock(mu_);
-    for (size_t i = 0; i < domains_.size(); ++i) {
-      begin.points.push_back(PointAt(i, begin_ns));
-      end.points.push_back(PointAt(i, end_ns));
-    }
+    begin = history_.EdgeAt(begin_ns);
+    end = history_.EdgeAt(end_ns);
   }
   return Between(begin, end, rules);
-}
-
-Total Recorder::TotalOf(std::span<const Energy> energies) const {
-  Total total;
-  double joules = 0;
-  bool has_cpu = false;
-  State worst = State::kMeasured;
-  for (size_t i = 0; i < domains_.size(); ++i) {
-    const Domain& domain = domains_[i];
-    if (!domain.in_total) continue;
-    // Memory is counted or it is not; a CPU or a GPU that is there and not counted is missing.
-    if (domain.source.empty() && domain.kind == DomainKind::kDram) {
-      total.without.push_back(domain.id);
-      continue;
-    }
-    const Energy& energy = energies[i];
-    if (!energy.joules || energy.state == State::kGap) {
-      total.missing.push_back(domain.id);
-      worst = std::max(worst, energy.state);
-      continue;
-    }
-    has_cpu |= domain.kind != DomainKind::kDram && domain.kind != DomainKind::kGpu;
-    joules += *energy.joules;
-    total.uncertainty_joules += energy.uncertainty_joules;
-    worst = std::max(worst, energy.state);
-    total.domains.push_back(domain.id);
-  }
-  if (total.missing.empty() && has_cpu) {
-    total.joules = joules;
-    total.state = worst;
-  } else {
-    total.state = total.missing.empty() ? State::kUnavailable : worst;
-  }
-  return total;
 }
 
 }  // namespace emlio::energy

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy/self_check.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "emlio/base/clock.h"
+#include "emlio/base/thread.h"
+
+namespace emlio::energy {
+namespace {
+
+constexpr int kMovesToSee = 5;
+constexpr std::chrono::microseconds kPollInterval{500};
+constexpr int kMaxLoadThreads = 32;
+constexpr size_t kLoadBytes = size_t{32} << 20;  // of a thread: more than its share of caches
+// What memory under load draws more than at rest, at least.
+constexpr double kMinRiseWatts = 0.3;
+constexpr double kMinRiseShare = 0.05;
+
+struct Watched {
+  Meter* meter;
+  std::optional<uint64_t> value;
+  int moves = 0;
+  int64_t first_ns = 0;
+  int64_t last_ns = 0;
+};
+
+std::vector<int> AllowedCpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+WindowLabel Label(std::string name) {
+  WindowLabel label;
+  label.name = std::move(name);
+  return label;
+}
+
+double Watts(const Energy& energy, const WindowReport& window) {
+  return *energy.joules / (static_cast<double>(window.end_ns - window.begin_ns) * 1e-9);
+}
+
+}  // namespace
+
+void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns) {
+  std::vector<Watched> watched;
+  for (Meter& meter : *meters) {
+    if (meter.counter == nullptr || meter.domain.quantity != Quantity::kEnergy) continue;
+    const bool gpu =
+        meter.domain.kind == DomainKind::kGpu || meter.domain.kind == DomainKind::kModule;
+    if (gpu || all) watched.push_back({&meter, std::nullopt});
+  }
+  const int64_t until_ns = SystemClock().NowNs() + budget_ns;
+  const auto enough = [](const Watched& one) { return one.moves > kMovesToSee; };
+  while (!std::all_of(watched.begin(), watched.end(), enough)) {
+    if (SystemClock().NowNs() >= until_ns) break;
+    for (Watched& one : watched) {
+      if (enough(one)) continue;
+      const auto value = one.meter->counter->Read();
+      if (!value.ok()) continue;
+      if (one.value && *value != *one.value) {
+        one.last_ns = SystemClock().NowNs();
+        if (one.moves++ == 0) one.first_ns = one.last_ns;
+      }
+      one.value = *value;
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  for (const Watched& one : watched) {
+    if (one.moves < 2) continue;
+    one.meter->domain.update_period_ns = (one.last_ns - one.first_ns) / (one.moves - 1);
+  }
+}
+
+std::string_view RiseName(Rise rise) {
+  switch (rise) {
+    case Rise::kRises:
+      return "rises";
+    case Rise::kFlat:
+      return "flat";
+    case Rise::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
+                                         const std::function<void()>& load) {
+  const WindowId idle_id = monitor.Open(Label("memory at rest"));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(idle_ns));
+  monitor.Close(idle_id);
+  const WindowId load_id = monitor.Open(Label("memory under load"));
+  load();
+  monitor.Close(load_id);
+  EMLIO_ASSIGN_OR_RETURN(const WindowReport idle, monitor.Report(idle_id));
+  EMLIO_ASSIGN_OR_RETURN(const WindowReport loaded, monitor.Report(load_id));
+  std::vector<DramCheck> checks;
+  for (size_t i = 0; i < monitor.domains().size(); ++i) {
+    const Domain& domain = monitor.domains()[i];
+    if (domain.kind != DomainKind::kDram || domain.source.empty()) continue;
+    DramCheck check;
+    check.id = domain.id;
+    if (idle.energies[i].joules && loaded.energies[i].joules) {
+      check.idle_watts = Watts(idle.energies[i], idle);
+      check.load_watts = Watts(loaded.energies[i], loaded);
+      const double needed = std::max(kMinRiseWatts, kMinRiseShare * check.idle_watts);
+      check.rise = check.load_watts >= check.idle_watts + needed ? Rise::kRises : Rise::kFlat;
+    }
+    checks.push_back(std::move(check));
+  }
+  return checks;
+}
+
+void LoadMemory(int64_t duration_ns) {
+  const std::vector<int> cpus = AllowedCpus();
+  const auto free_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_AVPHYS_PAGES))) *
+                          static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const int threads = std::clamp<int>(static_cast<int>(cpus.size()), 1, kMaxLoadThreads);
+  const size_t bytes = std::clamp<size_t>(free_bytes / 8 / static_cast<size_t>(threads),
+                                          size_t{1} << 20, kLoadBytes);
+  const int64_t until_ns = SystemClock().NowNs() + duration_ns;
+  const auto pool = StartPool("emlio-load", threads, [&](int number, std::stop_token) {
+    if (!cpus.empty()) {
+      // Spread over all of them, so that memory of every socket is used.
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(cpus[static_cast<size_t>(number) * cpus.size() / static_cast<size_t>(threads)], &set);
+      sched_setaffinity(0, sizeof set, &set);
+    }
+    std::vector<uint8_t> from(bytes, 1);
+    std::vector<uint8_t> to(bytes, 2);
+    while (SystemClock().NowNs() < until_ns) {
+      std::memcpy(to.data(), from.data(), bytes);
+      std::swap(from, to);
+    }
+  });
+  // Their destructors join; without any thread the load is none, and the check says so.
+  if (!pool.ok()) std::this_thread::sleep_for(std::chrono::nanoseconds(duration_ns));
+}
+
+}  // namespace emlio::energy

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emlio/base/status.h"
+#include "emlio/energy/meter.h"
+#include "emlio/energy/monitor.h"
+
+// What can be found out about counters before they are believed (METRICS.md section 3).
+namespace emlio::energy {
+
+// Reads counters of energy again and again until each was seen to move a few times, and sets
+// Domain::update_period_ns of those that were; others keep 0. Takes at most `budget_ns`; of other
+// domains than GPUs only with `all`. The meters are used by this thread alone meanwhile.
+void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns);
+
+enum class Rise {
+  kRises,
+  kFlat,     // a counter that shows nothing of what memory does is not believed
+  kUnknown,  // no joules in one of the two times
+};
+// "rises", "flat", "unknown".
+std::string_view RiseName(Rise rise);
+
+struct DramCheck {
+  std::string id;  // of the domain
+  Rise rise = Rise::kUnknown;
+  double idle_watts = 0;
+  double load_watts = 0;
+};
+
+// Compares the power of every DRAM domain of a monitored host before and during `load`, which keeps
+// its memory busy until it returns. `idle_ns`: how long to look before.
+Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
+                                         const std::function<void()>& load);
+
+// Writes to memory on all CPUs (at most 32 threads, an eighth of the free memory) for that long.
+void LoadMemory(int64_t duration_ns);
+
+}  // namespace emlio::energy

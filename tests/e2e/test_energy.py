@@ -1,0 +1,247 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""`emlio energy`, on hosts with and without counters."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import DEADLINE_S, Emlio
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
+
+# What a test takes for the watts of a host: its own driver's thread is late on a busy machine.
+CLOSE = 0.1
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[EnergyHost]:
+    """Two sockets with memory."""
+    with two_sockets(tmp_path / "host") as made:
+        yield made
+
+
+@pytest.fixture
+def bare_root(tmp_path: Path) -> Path:
+    """A host without any counter."""
+    root = tmp_path / "bare"
+    (root / "proc").mkdir(parents=True)
+    (root / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n")
+    return root
+
+
+def record(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
+    """What `emlio energy record --json` wrote."""
+    report = tmp_path / "record.json"
+    emlio("energy", "record", "--json", report, *args, code=code)
+    result: dict[str, Any] = json.loads(report.read_text())
+    return result
+
+
+def of(result: dict[str, Any], domain: str) -> dict[str, Any]:
+    """One domain of a report."""
+    found = [one for one in result["domains"] if one["id"] == domain]
+    assert len(found) == 1, result["domains"]
+    return dict(found[0])
+
+
+def test_a_command_is_measured_by_the_counters_of_its_host(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    result = record(emlio, tmp_path, "--root", host.root, "--", "sleep", "1.5")
+    seconds = result["seconds"]
+    assert seconds >= 1.5
+    assert result["total"]["state"] == "measured"
+    assert result["total"]["joules"] == pytest.approx(TWO_SOCKETS_WATTS * seconds, rel=CLOSE)
+    assert of(result, "package-0")["mean_watts"] == pytest.approx(50, rel=CLOSE)
+    assert of(result, "dram-1")["joules"] == pytest.approx(8 * seconds, rel=CLOSE)
+    # What is inside a package is shown and not added.
+    core = of(result, "core-0")
+    assert core["joules"] == pytest.approx(35 * seconds, rel=CLOSE)
+    assert not core["in_total"]
+    assert core["outside_total"] == "inside the package"
+    assert result["sampler"]["ticks"] > 5
+
+
+def test_the_exit_code_is_that_of_the_command(
+    emlio: Emlio, tmp_path: Path, bare_root: Path
+) -> None:
+    result = record(emlio, tmp_path, "--root", bare_root, "--", "sh", "-c", "exit 7", code=7)
+    assert result["exit_code"] == 7
+    result = record(emlio, tmp_path, "--root", bare_root, "--", "sh", "-c", "kill -9 $$", code=137)
+    assert result["exit_code"] == 137
+
+
+def test_a_command_that_cannot_be_run_is_told_as_a_shell_does(
+    emlio: Emlio, tmp_path: Path, bare_root: Path
+) -> None:
+    missing = emlio("energy", "record", "--root", bare_root, "--", "no-such-command", code=127)
+    assert "no-such-command" in missing.stderr
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    emlio("energy", "record", "--root", bare_root, "--", plain, code=126)
+
+
+def test_arguments_reach_the_command_as_they_are(emlio: Emlio, bare_root: Path) -> None:
+    words = ["[1,2]", "", "--json", "-x", "a b", "--", "%%"]
+    done = emlio(
+        *("energy", "record", "--root", bare_root, "--", sys.executable, "-c"),
+        *("import json, sys; print(json.dumps(sys.argv[1:]))", *words),
+    )
+    assert json.loads(done.stdout) == words
+
+
+def test_a_command_has_to_be_given_behind_two_dashes(emlio: Emlio) -> None:
+    assert "behind --" in emlio("energy", "record", code=2).stderr
+    emlio("energy", "record", "true", code=2)
+
+
+def test_without_counters_the_command_runs_and_no_joule_is_made_up(
+    emlio: Emlio, tmp_path: Path, bare_root: Path
+) -> None:
+    result = record(emlio, tmp_path, "--root", bare_root, "--", "true")
+    assert result["total"]["joules"] is None
+    assert result["total"]["state"] == "unavailable"
+    assert {one["id"] for one in result["domains"]} == {"package", "dram"}
+    for one in result["domains"]:
+        assert one["joules"] is None
+        assert one["mean_watts"] is None
+        assert one["state"] == "unavailable"
+        assert one["cause"]
+        assert one["fix"]
+        assert "root" not in one["fix"]
+    # What is no energy is never called so.
+    assert result["proxies"]["command_cpu_s"] >= 0
+    assert not [key for key in result["proxies"] if "joule" in key or "watt" in key]
+
+
+def test_without_counters_tables_say_not_available_and_list_proxies(
+    emlio: Emlio, bare_root: Path
+) -> None:
+    done = emlio("energy", "record", "--root", bare_root, "--", "echo", "hello")
+    assert done.stdout == "hello\n"
+    total = next(line for line in done.stderr.splitlines() if line.startswith("total"))
+    assert "n/a" in total
+    assert "proxy, not energy" in done.stderr
+    assert "CPU time of the command" in done.stderr
+
+
+def test_what_is_required_to_be_measured_is_checked_before_the_command_starts(
+    emlio: Emlio, tmp_path: Path, bare_root: Path
+) -> None:
+    trace = tmp_path / "trace"
+    done = emlio(
+        *("energy", "record", "--require-measured", "--root", bare_root, "--", "touch", trace),
+        code=3,
+    )
+    assert not trace.exists()
+    assert "package" in done.stderr
+    with EnergyHost(tmp_path / "virtual", two_sockets(tmp_path).zones, hypervisor=True) as virtual:
+        done = emlio(
+            *("energy", "record", "--require-measured", "--root", virtual.root),
+            *("--", "touch", trace),
+            code=3,
+        )
+    assert "hypervisor" in done.stderr
+    assert not trace.exists()
+
+
+def test_what_is_measured_satisfies_who_requires_it(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    result = record(
+        emlio, tmp_path, "--require-measured", "--root", host.root, "--", "sleep", "0.5"
+    )
+    assert result["exit_code"] == 0
+
+
+def test_json_on_standard_output_is_alone_there(emlio: Emlio, bare_root: Path) -> None:
+    done = emlio("energy", "record", "--json", "-", "--root", bare_root, "--", "echo", "hello")
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert "hello" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_and_keeps_the_results(
+    emlio_bin: str, tmp_path: Path, host: EnergyHost, number: signal.Signals
+) -> None:
+    report = tmp_path / "record.json"
+    ready = tmp_path / "ready"
+    # Its own way of ending, with a code of its own.
+    script = (
+        "import pathlib, signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: sys.exit(9))\n"
+        f"pathlib.Path({str(ready)!r}).touch()\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [
+            *(emlio_bin, "energy", "record", "--root", str(host.root), "--json", str(report)),
+            *("--", sys.executable, "-c", script),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while not ready.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(number)
+    assert process.wait(DEADLINE_S) == 9
+    result = json.loads(report.read_text())
+    assert result["exit_code"] == 9
+    assert result["total"]["joules"] == pytest.approx(
+        TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
+    )
+
+
+def test_the_doctor_says_why_each_source_is_not_used(emlio: Emlio, bare_root: Path) -> None:
+    done = emlio("energy", "doctor", "--json", "-", "--root", bare_root)
+    result = json.loads(done.stdout)
+    assert not result["measurable"]
+    assert {one["source"] for one in result["absent"]} >= {
+        *("perf", "powercap", "powercap-mmio", "hwmon", "nvml", "rocm")
+    }
+    assert all(one["cause"] for one in result["absent"])
+    people = emlio("energy", "doctor", "--root", bare_root).stdout
+    assert "cannot be measured" in people
+    assert "powercap-mmio" in people
+
+
+def test_the_doctor_finds_memory_that_does_not_feel_its_load(
+    emlio: Emlio, host: EnergyHost
+) -> None:
+    done = emlio("energy", "doctor", "--json", "-", "--root", host.root)
+    result = json.loads(done.stdout)
+    dram = of(result, "dram-0")
+    assert dram["memory_load"]["result"] == "flat"
+    assert dram["state"] == "implausible"
+    assert dram["joules"] is None
+    assert dram["cause"]
+    assert result["total"]["joules"] is None
+    assert of(result, "package-0")["source"] == "powercap"
+    assert 0 < of(result, "package-0")["update_period_ms"] < 100
+    unloaded = json.loads(
+        emlio("energy", "doctor", "--no-memory-load", "--json", "-", "--root", host.root).stdout
+    )
+    assert unloaded["measurable"]
+    assert unloaded["total"]["mean_watts"] == pytest.approx(TWO_SOCKETS_WATTS, rel=CLOSE)
+
+
+def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: EnergyHost) -> None:
+    done = emlio(
+        *("energy", "validate-interval", "--seconds", 3, "--json", "-", "--root", host.root)
+    )
+    result = json.loads(done.stdout)
+    assert [one["interval_ms"] for one in result["intervals"]] == [10, 20, 50, 100, 200, 500, 1000]
+    for one in result["intervals"]:
+        assert one["total"]["joules"] == pytest.approx(
+            TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
+        )
+        assert abs(one["difference_percent"]) < 5
+        assert one["sampler"]["cpu_s"] > 0

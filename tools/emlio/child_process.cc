@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "child_process.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "emlio/base/clock.h"
+
+namespace emlio::tool {
+namespace {
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess() {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, number);
+  pthread_sigmask(SIG_BLOCK, &wanted, &before_);
+  signal_fd_ = signalfd(-1, &wanted, SFD_CLOEXEC);
+}
+
+ChildProcess::~ChildProcess() {
+  // The signals stay blocked: the command has had them, and this process has its results to write.
+  if (signal_fd_ >= 0) close(signal_fd_);
+}
+
+Status ChildProcess::Start(const std::vector<std::string>& argv, bool output_to_stderr) {
+  if (signal_fd_ < 0) return IoError("no file descriptor is left for signals (signalfd)");
+  std::vector<char*> words;
+  words.reserve(argv.size() + 1);
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before_);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  if (output_to_stderr) {
+    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  }
+  const int error = posix_spawnp(&pid_, words[0], &files, &attributes, words.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return ErrnoStatus(error, fmt::format("the command '{}'", argv[0]));
+  return OkStatus();
+}
+
+bool ChildProcess::Wait(int timeout_ms) {
+  const int64_t deadline_ns = SystemClock().NowNs() + timeout_ms * kNsPerMs;
+  while (!ended_) {
+    int status = 0;
+    rusage used{};
+    // Before waiting: its end may have been told together with that of another child.
+    if (wait4(pid_, &status, WNOHANG, &used) == pid_) {
+      ended_ = true;
+      exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      cpu_seconds_ = Seconds(used.ru_utime) + Seconds(used.ru_stime);
+      break;
+    }
+    int left_ms = -1;
+    if (timeout_ms >= 0) {
+      const int64_t left_ns = deadline_ns - SystemClock().NowNs();
+      if (left_ns <= 0) return false;
+      left_ms = static_cast<int>(left_ns / kNsPerMs) + 1;
+    }
+    pollfd event{signal_fd_, POLLIN, 0};
+    signalfd_siginfo info{};
+    if (poll(&event, 1, left_ms) <= 0 || read(signal_fd_, &info, sizeof info) != sizeof info) {
+      continue;
+    }
+    const auto number = static_cast<int>(info.ssi_signo);
+    // What the terminal sends (SI_KERNEL) goes to the whole group.
+    if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill(pid_, number);
+  }
+  return true;
+}
+
+}  // namespace emlio::tool

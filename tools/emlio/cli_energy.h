@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+namespace CLI {
+class App;
+}
+
+namespace emlio::tool {
+
+// `emlio energy` and its subcommands on the command line.
+class EnergyCli {
+ public:
+  explicit EnergyCli(CLI::App& app);
+  ~EnergyCli();
+  EnergyCli(const EnergyCli&) = delete;
+  EnergyCli& operator=(const EnergyCli&) = delete;
+
+  // Takes the command out of the command line, "energy record ... -- COMMAND", as it is: CLI11
+  // would change some of its words. Returns how many words are left for CLI11.
+  int TakeCommand(int argc, char** argv);
+  // Runs what was asked for and returns its exit code; none when it was something else than energy.
+  std::optional<int> Run() const;
+
+ private:
+  struct Commands;
+  std::unique_ptr<Commands> commands_;
+};
+
+}  // namespace emlio::tool
