@@ -55,7 +55,8 @@ struct ClockOffset {
   friend bool operator==(const ClockOffset&, const ClockOffset&) = default;
 };
 
-// One node of a run. What changes while it runs is written again by RunStore::UpdateNode.
+// One node of a run, as one sampler sees it: a host whose sampler began anew has several, for sums
+// began anew too. What changes while it runs is written again by RunStore::UpdateNode.
 struct NodeInfo {
   std::string name;          // the host's
   std::string role;          // "storage", "compute", or whatever the run calls it

@@ -11,6 +11,8 @@ struct Moment {
   int64_t monotonic_ns = 0;
   int64_t wall_ns = 0;   // since 1970
   int64_t apart_ns = 0;  // how far apart the two were read at most
+
+  friend bool operator==(const Moment&, const Moment&) = default;
 };
 Moment ReadMoment();
 
