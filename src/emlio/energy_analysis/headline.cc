@@ -111,7 +111,8 @@ std::vector<std::string> MissingFields(const Headline& headline) {
 }
 
 Result<std::string> HeadlineText(const Headline& headline) {
-  if (headline.label != Label::kNone && !CountsInTotals(headline.label)) {
+  if (headline.label == Label::kNone) return InvalidArgument("no headline: there are no joules");
+  if (!CountsInTotals(headline.label)) {
     return InvalidArgument(
         fmt::format("no headline: {} joules are not measured ones", LabelName(headline.label)));
   }

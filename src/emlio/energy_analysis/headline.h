@@ -29,24 +29,24 @@ std::span<const HeadlineField> HeadlineFields();
 using Facts = std::map<std::string, std::string>;  // by HeadlineField::key
 
 struct HeadlineNode {
-  std::string name;
-  Facts facts;  // of the fields that each node says
+  std::string name = {};
+  Facts facts = {};  // of the fields that each node says
 };
 
 // A figure with everything that it depends on.
 struct Headline {
-  std::string quantity;  // "net energy", "total energy", "net I/O energy"
+  std::string quantity = {};  // "net energy", "total energy", "net I/O energy"
   Label label = Label::kNone;
-  std::string baseline;  // "none" or a baseline's name
+  std::string baseline = {};  // "none" or a baseline's name
   bool net = false;
-  bool stage = false;  // of a stage, not of the whole job
-  Summary joules;      // of the quantity
-  std::optional<Summary> total_joules;
-  Summary seconds;
-  Summary watts;
-  std::string domains;  // "CPU+DRAM+GPU, 1 storage + 2 compute nodes"
-  Facts facts;
-  std::vector<HeadlineNode> nodes;
+  bool stage = false;   // of a stage, not of the whole job
+  Summary joules = {};  // of the quantity
+  std::optional<Summary> total_joules = {};
+  Summary seconds = {};
+  Summary watts = {};
+  std::string domains = {};  // "CPU+DRAM+GPU, 1 storage + 2 compute nodes"
+  Facts facts = {};
+  std::vector<HeadlineNode> nodes = {};
 };
 
 // Everything that is missing, as "work.dataset (what was read)" or "node a: system.cpu (...)". A

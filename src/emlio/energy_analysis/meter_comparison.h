@@ -25,8 +25,8 @@ struct OwnPower {
 
 // A level of load that was held for some time.
 struct MeterLevel {
-  std::string name;              // "idle", "load 1", ...
-  std::vector<OwnPower> series;  // in the order of time, without gaps
+  std::string name = {};              // "idle", "load 1", ...
+  std::vector<OwnPower> series = {};  // in the order of time, without gaps
 };
 
 struct MeterComparisonOptions {
@@ -38,20 +38,20 @@ struct MeterComparisonOptions {
 };
 
 struct LevelError {
-  std::string name;
+  std::string name = {};
   size_t spans = 0;
-  Summary own_watts;
-  Summary meter_watts;
-  Estimate error_percent;  // (own - meter) / meter of each span
+  Summary own_watts = {};
+  Summary meter_watts = {};
+  Estimate error_percent = {};  // (own - meter) / meter of each span
 };
 
 struct MeterComparison {
   int64_t lag_ns = 0;      // the meter's time minus the host's; behind when above 0
   double correlation = 0;  // at that lag
-  Estimate slope;          // meter = offset + slope × own
-  Estimate offset_watts;
+  Estimate slope = {};     // meter = offset + slope × own
+  Estimate offset_watts = {};
   double r_squared = 0;
-  std::vector<LevelError> levels;
+  std::vector<LevelError> levels = {};
 };
 
 // kInvalidArgument says what is missing: levels, spans of a level, readings of the meter in a span,
