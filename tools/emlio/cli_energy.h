@@ -11,6 +11,11 @@ class App;
 
 namespace emlio::tool {
 
+struct EnergySource;
+// Options that say where counters are and how often they are read.
+void AddEnergySource(CLI::App* sub, EnergySource& source);
+void AddEnergyInterval(CLI::App* sub, EnergySource& source);
+
 // `emlio energy` and its subcommands on the command line.
 class EnergyCli {
  public:

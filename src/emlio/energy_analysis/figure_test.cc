@@ -89,6 +89,7 @@ TEST(NumbersTest, NumbersHaveThreeDigitsAndAPrefix) {
   EXPECT_EQ(JoulesText(0.0421), "42.1 mJ");
   EXPECT_EQ(JoulesText({}), "n/a");
   EXPECT_EQ(SecondsText(312.4), "312 s");
+  EXPECT_EQ(WithUnit(0.0421, "%"), "0.0421 %");
 }
 
 TEST(NumbersTest, ASpreadDecidesHowManyDigitsAreShown) {

@@ -15,7 +15,8 @@ struct Prefix {
   const char* letter;
 };
 
-Prefix PrefixFor(double magnitude) {
+Prefix PrefixFor(double magnitude, const std::string& unit) {
+  if (unit == "%") return {1, ""};
   // 999.6 is written 1.00 k.
   if (magnitude >= 999.5e6) return {1e9, "G"};
   if (magnitude >= 999.5e3) return {1e6, "M"};
@@ -38,7 +39,7 @@ int Places(double magnitude, int digits) {
 std::string WithUnit(std::optional<double> value, const std::string& unit) {
   if (!value || !std::isfinite(*value)) return "n/a";
   const double magnitude = std::abs(*value);
-  const Prefix prefix = PrefixFor(magnitude);
+  const Prefix prefix = PrefixFor(magnitude, unit);
   return fmt::format("{:.{}f} {}{}", *value / prefix.factor, Places(magnitude / prefix.factor, 3),
                      prefix.letter, unit);
 }
@@ -46,7 +47,7 @@ std::string WithUnit(std::optional<double> value, const std::string& unit) {
 std::string WithSpread(double value, std::optional<double> spread, const std::string& unit) {
   if (!spread || !std::isfinite(*spread) || !std::isfinite(value)) return WithUnit(value, unit);
   const double largest = std::max(std::abs(value), std::abs(*spread));
-  const Prefix prefix = PrefixFor(largest);
+  const Prefix prefix = PrefixFor(largest, unit);
   const double scaled_spread = std::abs(*spread) / prefix.factor;
   // Where there is hardly any spread, three digits of the value are enough.
   const int value_places = Places(largest / prefix.factor, 3);

@@ -10,7 +10,7 @@
 // Numbers as people read them. None has more digits than it can support.
 namespace emlio::energy_analysis {
 
-// Three significant digits and a prefix of 1000: "41.2 kJ", "-2.61 kJ", "0 J", "n/a".
+// Three significant digits and a prefix of 1000 (not with %): "41.2 kJ", "-2.61 kJ", "0 J", "n/a".
 std::string WithUnit(std::optional<double> value, const std::string& unit);
 inline std::string JoulesText(std::optional<double> joules) { return WithUnit(joules, "J"); }
 // "41.2 ± 1.9 kJ": both in the unit of the larger one, to the place of the second digit of the

@@ -27,10 +27,27 @@ std::vector<const RunFigures*> GoodRuns(const std::vector<RunFigures>& runs) {
   return good;
 }
 
-// Which runs of a stage experiment stand for the whole job.
-bool IsWholeJob(const RunFigures& run) {
+std::string StagesOf(const RunFigures& run) {
   const auto stages = run.labels.find("stages");
-  return stages == run.labels.end() || stages->second == kAllStages.List();
+  return stages == run.labels.end() ? kAllStages.List() : stages->second;
+}
+
+// Which stages the job has: all, or, where no run has all, those of the first.
+std::string JobStages(const std::vector<RunFigures>& runs) {
+  for (const RunFigures& run : runs) {
+    if (StagesOf(run) == kAllStages.List()) return kAllStages.List();
+  }
+  return runs.empty() ? "" : StagesOf(runs.front());
+}
+
+// The runs of a stage experiment that stand for the whole job, or all runs.
+std::vector<const RunFigures*> JobRuns(const std::vector<RunFigures>& runs) {
+  const std::string stages = JobStages(runs);
+  std::vector<const RunFigures*> job;
+  for (const RunFigures& run : runs) {
+    if (StagesOf(run) == stages) job.push_back(&run);
+  }
+  return job;
 }
 
 // One row: the same thing in every good run.
@@ -141,16 +158,15 @@ Arm MakeArm(std::string name, std::vector<RunFigures> runs,
   std::vector<const RunFigures*> counted;
   std::vector<double> seconds, watts;
   std::string cause;
-  for (const RunFigures& run : arm.runs) {
-    if (!IsWholeJob(run)) continue;
-    if (!IsGood(run)) {
-      if (cause.empty()) cause = run.failure.empty() ? run.total.cause : run.failure;
+  for (const RunFigures* run : JobRuns(arm.runs)) {
+    if (!IsGood(*run)) {
+      if (cause.empty()) cause = run->failure.empty() ? run->total.cause : run->failure;
       continue;
     }
-    counted.push_back(&run);
-    energy.Add(run.total, run.seconds);
-    seconds.push_back(run.seconds);
-    watts.push_back(*run.total.joules / run.seconds);
+    counted.push_back(run);
+    energy.Add(run->total, run->seconds);
+    seconds.push_back(run->seconds);
+    watts.push_back(*run->total.joules / run->seconds);
   }
   arm.good = counted.size();
   arm.energy = energy.Finish(baseline ? &baseline->baseline.watts : nullptr);
@@ -166,8 +182,8 @@ void AddNodesAndDomains(const std::optional<NamedBaseline>& baseline, EnergyRepo
   std::vector<std::string> node_order, domain_order;
   // Where no run is good, what there is of the others says why.
   std::vector<const RunFigures*> runs;
-  for (const RunFigures& run : report->arm.runs) {
-    if (IsWholeJob(run) && (IsGood(run) || report->arm.good == 0)) runs.push_back(&run);
+  for (const RunFigures* run : JobRuns(report->arm.runs)) {
+    if (IsGood(*run) || report->arm.good == 0) runs.push_back(run);
   }
   for (const RunFigures* run : runs) {
     for (const NodeFigures& node : run->nodes) {
@@ -209,8 +225,8 @@ void AddNodesAndDomains(const std::optional<NamedBaseline>& baseline, EnergyRepo
 
 void AddWindows(EnergyReport* report) {
   std::map<std::pair<std::string, std::string>, WindowFigures> sums;
-  for (const RunFigures* run : GoodRuns(report->arm.runs)) {
-    if (!IsWholeJob(*run)) continue;
+  for (const RunFigures* run : JobRuns(report->arm.runs)) {
+    if (!IsGood(*run)) continue;
     for (const WindowFigures& window : run->windows) {
       auto [row, is_new] = sums.try_emplace({window.stage, window.name}, window);
       if (is_new) continue;
@@ -242,20 +258,18 @@ void AddWindows(EnergyReport* report) {
 
 void AddStages(const ReportInput& input, EnergyReport* report) {
   std::vector<StageRun> runs;
-  bool asked = false;
-  bool all_sets = false;
+  std::set<unsigned> sets;
   for (const RunFigures& run : report->arm.runs) {
     const auto stages = run.labels.find("stages");
     if (stages == run.labels.end()) continue;
     const auto set = StageSet::FromList(stages->second);
     if (!set) continue;
-    asked = true;
-    all_sets |= *set == StageSet(0b010);  // P alone is not on the ladder
+    sets.insert(set->bits());
     if (IsGood(run)) {
       runs.push_back({.set = *set, .joules = *run.total.joules, .seconds = run.seconds});
     }
   }
-  if (!asked) return;
+  if (sets.size() < 2) return;
   const LadderOptions options{
       .min_runs = input.min_stage_runs,
       .baseline_watts = report->baseline ? &report->baseline->baseline.watts : nullptr};
@@ -270,7 +284,8 @@ void AddStages(const ReportInput& input, EnergyReport* report) {
         "runs with fewer stages took less time, so that idle power moves between stages: compare "
         "net figures only");
   }
-  if (!all_sets) return;
+  // P alone is not on the ladder.
+  if (sets.count(StageSet().With(Stage::kPreprocess).bits()) == 0) return;
   auto shapley = AnalyseShapley(runs, options);
   if (shapley.ok()) {
     report->shapley = *std::move(shapley);
@@ -419,9 +434,9 @@ std::string MeterText(const ReportInput& input, const Arm& arm) {
 std::string KindsText(const Arm& arm) {
   std::set<std::string> kinds;
   std::map<std::string, size_t> roles;
-  for (const RunFigures& run : arm.runs) {
-    if (!IsGood(run) || !IsWholeJob(run)) continue;
-    for (const NodeFigures& node : run.nodes) {
+  for (const RunFigures* run : JobRuns(arm.runs)) {
+    if (!IsGood(*run)) continue;
+    for (const NodeFigures& node : run->nodes) {
       ++roles[node.role.empty() ? "" : node.role + " "];
       for (const DomainFigures& domain : node.domains) {
         if (domain.in_total && domain.figure.joules) kinds.insert(domain.kind);

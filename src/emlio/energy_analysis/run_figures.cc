@@ -29,7 +29,13 @@ struct Stretch {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
-Stretch StretchOf(const energy::StoredNode& node) {
+// The windows that are a run as a whole, of each node that has one.
+using WholeRuns = std::map<int64_t, energy::WindowRecord>;
+
+Stretch StretchOf(const energy::StoredNode& node, const WholeRuns& whole) {
+  if (const auto it = whole.find(node.id); it != whole.end()) {
+    return {it->second.begin_ns, it->second.end_ns};
+  }
   Stretch stretch{node.first_tick_ns, node.last_tick_ns};
   if (node.info.start_barrier) stretch.begin_ns = node.info.start_barrier->monotonic_ns;
   if (node.info.stop_barrier) stretch.end_ns = node.info.stop_barrier->monotonic_ns;
@@ -84,7 +90,8 @@ void Flatten(const Json& value, const std::string& prefix,
   }
 }
 
-Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode& node) {
+Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode& node,
+                             const WholeRuns& whole) {
   const energy::NodeInfo& info = node.info;
   NodeFigures figures;
   figures.name = info.name;
@@ -105,10 +112,16 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
       figures.facts[key.starts_with("system.") ? key : "system." + key] = std::move(value);
     }
   }
-  const Stretch stretch = StretchOf(node);
+  const Stretch stretch = StretchOf(node, whole);
   figures.seconds = std::max(0.0, Seconds(stretch.end_ns - stretch.begin_ns));
-  EMLIO_ASSIGN_OR_RETURN(const auto energies,
-                         reader->EnergyBetween(node, stretch.begin_ns, stretch.end_ns));
+  std::vector<energy::Energy> energies;
+  // Of other hosts there are no ticks here: they were asked for the energies of the run.
+  if (const auto it = whole.find(node.id); it != whole.end() && !it->second.energies.empty()) {
+    energies = it->second.energies;
+  } else {
+    EMLIO_ASSIGN_OR_RETURN(energies, reader->EnergyBetween(node, stretch.begin_ns, stretch.end_ns));
+  }
+  energies.resize(info.domains.size());
   for (size_t i = 0; i < info.domains.size() && i < energies.size(); ++i) {
     const energy::Domain& domain = info.domains[i];
     if (domain.in_total && !domain.source.empty()) {
@@ -166,15 +179,15 @@ struct Timeline {
   int64_t end_wall_ns = 0;
   std::map<int64_t, int64_t> offsets;  // by node
 };
-Result<Timeline> TimelineOf(energy::RunReader* reader,
-                            const std::vector<energy::StoredNode>& nodes) {
+Result<Timeline> TimelineOf(energy::RunReader* reader, const std::vector<energy::StoredNode>& nodes,
+                            const WholeRuns& whole) {
   Timeline timeline;
   bool first = true;
   for (const energy::StoredNode& node : nodes) {
     if (node.ticks == 0) continue;
     EMLIO_ASSIGN_OR_RETURN(const int64_t offset_ns, WallOffset(reader, node));
     timeline.offsets[node.id] = offset_ns;
-    const Stretch stretch = StretchOf(node);
+    const Stretch stretch = StretchOf(node, whole);
     const int64_t begin_ns = stretch.begin_ns + offset_ns;
     const int64_t end_ns = stretch.end_ns + offset_ns;
     timeline.begin_wall_ns = first ? begin_ns : std::min(timeline.begin_wall_ns, begin_ns);
@@ -288,6 +301,17 @@ class WindowSums {
   std::map<std::pair<std::string, std::string>, Sum> sums_;
 };
 
+Result<WholeRuns> WholeRunsOf(energy::RunReader* reader, const std::string& run_id) {
+  WholeRuns whole;
+  EMLIO_RETURN_IF_ERROR(
+      reader->ForEachWindow(run_id, [&](int64_t node, const energy::WindowRecord& window) {
+        const auto label = window.labels.find("whole");
+        if (label != window.labels.end() && label->second == "run") whole[node] = window;
+        return OkStatus();
+      }));
+  return whole;
+}
+
 std::string FailureOf(const energy::Run& run, const RunFigures& figures) {
   if (!run.ended_wall_ns) return "it did not end: it is going on, or was killed";
   if (run.exit_status.value_or(0) != 0) {
@@ -330,9 +354,10 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   if (auto facts = FactsOf(run.configuration); facts.ok()) figures.facts = *std::move(facts);
   EMLIO_ASSIGN_OR_RETURN(figures.notes, reader->Notes(run.id));
   EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
+  EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
   std::vector<Figure> totals;
   for (const energy::StoredNode& node : nodes) {
-    EMLIO_ASSIGN_OR_RETURN(NodeFigures one, LoadNode(reader, node));
+    EMLIO_ASSIGN_OR_RETURN(NodeFigures one, LoadNode(reader, node, whole));
     figures.seconds = std::max(figures.seconds, one.seconds);
     totals.push_back(one.total);
     if (!one.total.joules) totals.back().cause = fmt::format("{}: {}", one.name, one.total.cause);
@@ -346,7 +371,7 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   figures.total = SumOf(totals);
   figures.failure = FailureOf(run, figures);
 
-  EMLIO_ASSIGN_OR_RETURN(const Timeline timeline, TimelineOf(reader, nodes));
+  EMLIO_ASSIGN_OR_RETURN(const Timeline timeline, TimelineOf(reader, nodes, whole));
   if (trace != nullptr && trace_parts > 0) {
     trace->seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
     for (const energy::StoredNode& node : nodes) {
@@ -375,9 +400,10 @@ Result<RunPower> LoadPower(energy::RunReader* reader, const energy::Run& run, do
         fmt::format("run {}: its total is n/a: {}", run.id, figures.total.cause));
   }
   EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
-  EMLIO_ASSIGN_OR_RETURN(Timeline timeline, TimelineOf(reader, nodes));
+  EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
+  EMLIO_ASSIGN_OR_RETURN(Timeline timeline, TimelineOf(reader, nodes, whole));
   const double seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
-  const auto parts = static_cast<size_t>(seconds / part_seconds);
+  const auto parts = part_seconds > 0 ? static_cast<size_t>(seconds / part_seconds) : 0;
   if (parts == 0) {
     return InvalidArgument(
         fmt::format("run {}: {:.1f} s are shorter than {:g} s", run.id, seconds, part_seconds));
@@ -391,6 +417,11 @@ Result<RunPower> LoadPower(energy::RunReader* reader, const energy::Run& run, do
                          static_cast<int64_t>(part_seconds * 1e9 * static_cast<double>(parts));
   std::map<std::string, PowerTrace> traces;
   for (const energy::StoredNode& node : nodes) {
+    if (node.ticks == 0) {
+      return InvalidArgument(
+          fmt::format("run {}: the store has no samples of node {}, only its energies", run.id,
+                      node.info.name));
+    }
     EMLIO_RETURN_IF_ERROR(
         AddTraces(reader, node, timeline.offsets[node.id], timeline, parts, &traces));
   }
