@@ -3,9 +3,11 @@
 """`emlio energy` baseline, stages, report, meter and overhead, on a host whose power is known."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,12 +66,13 @@ def energy(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[s
 def test_stages_are_run_apart_and_reported(
     emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
 ) -> None:
-    common = ["--root", host.root, "--store", store]
+    # A busy machine may cost a run or two its resolution.
+    common = ["--root", host.root, "--store", store, "--interval-ms", "20", "--rounds", "7"]
     result = energy(emlio, tmp_path, "stages", *common, "--", "sh", "-c", PIPELINE)
     sets = {one["stages"]: one for one in result["ladder"]["sets"]}
     assert set(sets) == {"read", "read,preprocess", "read,preprocess,train", "train"}
     for one in sets.values():
-        assert one["n"] == 5
+        assert 5 <= one["n"] <= 7
         joules = one["total_joules"]["mean"]
         assert joules == pytest.approx(TWO_SOCKETS_WATTS * one["seconds"]["mean"], rel=CLOSE)
     whole = result["ladder"]["whole"]["total_joules"]["value"]
@@ -79,8 +82,8 @@ def test_stages_are_run_apart_and_reported(
     assert result["ladder"]["whole"]["net_joules"] is None
     assert "emlio energy baseline" in result["no_baseline"]
     orders = [run["labels"]["stages"] for run in result["these"]["runs"]]
-    rounds = {tuple(orders[i : i + 4]) for i in range(0, 20, 4)}
-    assert len(orders) == 20
+    rounds = {tuple(orders[i : i + 4]) for i in range(0, 28, 4)}
+    assert len(orders) == 28
     assert len(rounds) > 1
 
     page = tmp_path / "page.html"
@@ -106,11 +109,16 @@ def test_stages_are_run_apart_and_reported(
     assert "total energy" in report["headline"]
     assert "no baseline subtracted" in report["headline"]
     assert "not validated against a meter" in report["headline"]
-    assert report["these"]["counted"] == 5
+    assert report["these"]["counted"] >= 5
     per_gb = report["these"]["per_unit"][0]
     assert per_gb["unit"] == "GB"
     assert per_gb["total_joules"]["value"] == pytest.approx(2 * whole, rel=1e-6)
-    assert "interaction" in page.read_text()
+    html = page.read_text()
+    plots = re.findall("<svg.*?</svg>", html, re.DOTALL)
+    assert len(plots) == 2
+    for plot in plots:
+        ElementTree.fromstring(plot)
+    assert "interaction" in plots[1]
     text = emlio("energy", "report", *select).stdout
     assert "Stages: marginal energies of the ladder" in text
 

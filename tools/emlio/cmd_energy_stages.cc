@@ -77,7 +77,6 @@ Result<analysis::EnergyReport> Analyse(const EnergyStagesCommand& command,
   EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.store));
   analysis::ReportInput input;
   input.title = fmt::format("Stages, experiment {}", experiment);
-  input.min_stage_runs = static_cast<size_t>(command.rounds);
   EMLIO_ASSIGN_OR_RETURN(const auto runs, reader->Runs());
   for (const energy::Run& run : runs) {
     if (!analysis::HasLabels(run, {{analysis::kExperimentLabel, experiment}})) continue;

@@ -63,6 +63,7 @@ Result<StoredRunOutcome> MeasureIntoStore(const EnergySource& source, const std:
   std::atomic<int64_t> node{0};
   energy::MonitorOptions options;
   options.host = source.host;
+  options.host.gpu_power_too = true;
   options.interval_ns = source.interval_ms * kNsPerMs;
   options.on_tick = [&](const energy::TickView& tick) {
     if (const int64_t id = node.load(); id != 0) {
