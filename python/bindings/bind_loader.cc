@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bind_batch.h"
+#include "bind_energy.h"
 #include "emlio/base/hash128.h"
 #include "emlio/base/mutex.h"
 #include "emlio/example/feature_spec.h"
@@ -311,6 +312,7 @@ void OpenLoader(SharedLoader* self, const std::vector<nb::bytes>& sources, uint6
   options.timeout_ms = timeout_ms;
   options.on_bad_shard = ValueOrRaise(dataset::ParseBadShardPolicy(on_bad_shard));
   options.worker_threads = workers;
+  options.observer = EnergyObserver();
   Result<std::unique_ptr<loader::Loader>> opened = [&] {
     const GilReleased released;
     return loader::Loader::Open(std::move(options), &SharedLoader::Interrupted);

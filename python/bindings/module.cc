@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bind_batch.h"
+#include "bind_energy.h"
 #include "bind_loader.h"
 #include "errors.h"
 #include "gil.h"
@@ -16,5 +17,6 @@ NB_MODULE(_core, m) {
         "Ends all waits, for good: to be called when the interpreter ends.");
   emlio::python::BindErrors(m);
   emlio::python::BindBatch(m);
+  emlio::python::BindEnergy(m);
   emlio::python::BindLoader(m);
 }

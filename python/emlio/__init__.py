@@ -9,7 +9,8 @@
     for batch in loader:
         images, labels = batch["image/encoded"], batch["label"]
 
-`emlio.torch` and `emlio.dali` are imported when they are first used. docs/python.md is the guide.
+`emlio.torch`, `emlio.dali` and `emlio.energy` are imported when they are first used.
+docs/python.md is the guide.
 """
 
 import importlib
@@ -41,6 +42,7 @@ from emlio._loader import Loader
 
 if TYPE_CHECKING:
     from emlio import dali as dali
+    from emlio import energy as energy
     from emlio import torch as torch
 
 __all__ = [
@@ -69,6 +71,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("dali", "torch"):
+    if name in ("dali", "energy", "torch"):
         return importlib.import_module(f"emlio.{name}")
     raise AttributeError(f"module 'emlio' has no attribute {name!r}")

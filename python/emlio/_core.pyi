@@ -185,3 +185,35 @@ class Loader:
     def block_records(self) -> int: ...
     @property
     def window_blocks(self) -> int: ...
+
+class EnergyRun:
+    """The C++ side of an emlio.energy run."""
+
+    def __init__(
+        self,
+        *,
+        interval_ms: int,
+        root: str,
+        nvml_library: str,
+        rocm_library: str,
+        gpus: Sequence[str],
+        name: str,
+        stage: str,
+        nodes: Sequence[str],
+        connect_timeout_ms: int,
+    ) -> None: ...
+    def report(self, window: int) -> dict[str, Any]:
+        """What a window of this run used."""
+    def add_node(self, endpoint: str) -> None:
+        """Adds another node's agent."""
+    def stop(self) -> dict[str, Any]:
+        """Ends the run: everything that was measured."""
+
+def energy_open(name: str, stage: str, epoch: int, rank: int) -> tuple[int, int]:
+    """Opens a window: its number for energy_close, and for EnergyRun.report; 0: none."""
+
+def energy_close(number: int, records: int, bytes: int) -> None:
+    """Closes a window."""
+
+def energy_end() -> None:
+    """Ends what is going on, for good: to be called when the interpreter ends."""

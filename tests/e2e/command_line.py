@@ -22,7 +22,13 @@ Emlio = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(exist_ok=True)
+    return {
+        **os.environ,
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
 
 
 def run_emlio(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from command_line import DEADLINE_S, Emlio
+from daemon_process import Serve
 from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 
 # What a test takes for the watts of a host: its own driver's thread is late on a busy machine.
@@ -245,3 +246,125 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         )
         assert abs(one["difference_percent"]) < 5
         assert one["sampler"]["cpu_s"] > 0
+
+
+def give_boot_id(host: EnergyHost, boot_id: str) -> None:
+    """A host of its own, though all of them are this one."""
+    folder = host.root / "proc/sys/kernel/random"
+    folder.mkdir(parents=True)
+    (folder / "boot_id").write_text(f"{boot_id}\n")
+
+
+def start_agent(
+    emlio_bin: str, folder: Path, *args: object
+) -> tuple["subprocess.Popen[bytes]", str]:
+    """`emlio energy agent` and its endpoint."""
+    ready = folder / "agent-ready"
+    process = subprocess.Popen(
+        [emlio_bin, "energy", "agent", "--ready-file", str(ready), *map(str, args)],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while not ready.exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process, ready.read_text().strip()
+
+
+def test_the_storage_node_is_in_the_total_by_default(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+) -> None:
+    give_boot_id(host, "compute")
+    with two_sockets(tmp_path / "storage") as storage:
+        give_boot_id(storage, "storage")
+        daemon = serve({"train": shards}, ["--energy-root", str(storage.root)])
+        # Nobody tells it of the storage node: the loader finds it.
+        result = record(
+            emlio,
+            tmp_path,
+            *("--root", host.root, "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
+            *("--batch-size", 10, "--epochs", 2),
+        )
+    assert result["total"]["joules"] is not None or result["seconds"] < 1
+    (node,) = result["nodes"]
+    assert node["role"] == "storage"
+    assert node["state"] == "whole", node
+    assert node["joined_late"]
+    assert node["seconds"] == pytest.approx(result["seconds"], abs=0.5)
+    assert node["clock"]["offset_ms"] == pytest.approx(0, abs=50)
+    assert node["clock"]["at_stop"]["synchronised"] in (True, False)
+    # Epochs are windows on both sides.
+    assert [(one["name"], one["epoch"]) for one in result["windows"]] == [
+        ("epoch", 0),
+        ("epoch", 1),
+    ]
+    assert [one["records"] for one in result["windows"]] == [300, 300]
+    served = [one for one in node["windows"] if one["name"] == "serve"]
+    assert [one["epoch"] for one in served] == [0, 1]
+    assert [one["bytes"] for one in served] == [300_000, 300_000]
+    without = record(
+        emlio,
+        tmp_path,
+        *("--no-find", "--root", host.root, "--", "true"),
+    )
+    assert without["nodes"] == []
+
+
+def test_a_daemon_without_an_agent_serves_as_before(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, bare_root: Path
+) -> None:
+    daemon = serve({"train": shards}, ["--no-energy"])
+    result = record(
+        emlio,
+        tmp_path,
+        *("--root", bare_root, "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
+        *("--batch-size", 10),
+    )
+    assert result["nodes"] == []
+    assert [one["name"] for one in result["windows"]] == ["epoch"]
+
+
+def test_nodes_given_by_address_are_summed_behind_a_barrier(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
+) -> None:
+    give_boot_id(host, "here")
+    with two_sockets(tmp_path / "there") as there:
+        give_boot_id(there, "there")
+        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there")
+        try:
+            result = record(
+                emlio, tmp_path, "--root", host.root, "--node", endpoint, "--", "sleep", "1.5"
+            )
+            same = record(
+                emlio, tmp_path, "--root", there.root, "--node", endpoint, "--", "sleep", "0.5"
+            )
+        finally:
+            agent.terminate()
+            assert agent.wait(DEADLINE_S) == 0
+    total = result["run"]["total"]
+    assert total["state"] == "measured"
+    assert total["joules"] == pytest.approx(2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE)
+    assert total["nodes"][1] == "there"
+    assert 0 <= result["run"]["start_spread_ms"] < 1000
+    assert 0 <= result["run"]["stop_spread_ms"] < 1000
+    assert result["nodes"][0]["started"]["monotonic_ns"] > 0
+    # One host counts once.
+    assert same["nodes"][0]["state"] == "same_host"
+    assert same["run"]["total"]["joules"] == same["total"]["joules"]
+
+
+def test_a_node_that_is_not_there_makes_the_total_incomplete(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    result = record(
+        emlio,
+        tmp_path,
+        *("--root", host.root, "--connect-timeout-s", "0.3", "--node", "127.0.0.1:1"),
+        *("--", "sleep", "1"),
+    )
+    assert result["total"]["joules"] is not None
+    assert result["run"]["total"]["state"] == "incomplete"
+    assert result["run"]["total"]["joules"] is None
+    assert result["run"]["total"]["missing"][0]["node"] == "tcp://127.0.0.1:1"
+    assert result["nodes"][0]["total"]["joules"] is None

@@ -18,9 +18,42 @@
 #include "interrupt.h"
 
 namespace emlio::tool {
-namespace {
 
 constexpr Bounds<int64_t> kIntervalMs{.lowest = 10, .highest = 60'000};
+
+void AddEnergySource(CLI::App* sub, EnergySource& source) {
+  AddRoot(sub, "--root", &source.host.root);
+  sub->add_option("--nvml-library", source.host.nvml_library,
+                  "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]")
+      ->type_name("FILE");
+  sub->add_option("--rocm-library", source.host.rocm_library,
+                  "AMD's library [$EMLIO_ROCM_SMI_LIBRARY, else librocm_smi64.so]")
+      ->type_name("FILE");
+  sub->add_option("--gpu", source.host.gpus,
+                  "Measure this GPU only, by UUID or PCI address; may come several times [all]")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+}
+
+void AddEnergyInterval(CLI::App* sub, EnergySource& source) {
+  AddCount(sub, "--interval-ms", &source.interval_ms, "How often counters are read", kIntervalMs)
+      ->capture_default_str();
+}
+
+void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command) {
+  sub->add_option("--node", command.nodes,
+                  "Another node of the run, by the address of its agent (emlio energy agent); may "
+                  "come several times")
+      ->type_name("HOST:PORT")
+      ->allow_extra_args(false);
+  AddSeconds(sub, "--connect-timeout-s", &command.connect_ms,
+             "How long to wait for nodes before the command starts");
+  sub->add_flag_callback(
+      "--no-find", [&command] { command.find_nodes = false; },
+      "Do not add the storage nodes that the command's loaders read from");
+}
+
+namespace {
 
 CLI::App* AddDoctor(CLI::App* energy, EnergyDoctorCommand& command) {
   CLI::App* sub = energy->add_subcommand(
@@ -46,6 +79,7 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   });
   AddEnergySource(sub, command.source);
   AddEnergyInterval(sub, command.source);
+  AddEnergyNodes(sub, command);
   sub->add_option("--name", command.name, "Of the window around the command [the command]")
       ->type_name("TEXT");
   sub->add_option("--stage", command.stage, "What the command does of R, R+P, R+P+T or T")
@@ -56,7 +90,33 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
+  sub->add_option("--store", command.store, "Write the run into this file [none]")
+      ->type_name("FILE");
   AddJson(sub, &command.json);
+  return sub;
+}
+
+CLI::App* AddAgent(CLI::App* energy, EnergyAgentCommand& command) {
+  CLI::App* sub = energy->add_subcommand(
+      "agent", "Measure this host and answer those who run jobs on several (emlio serve has one)");
+  sub->add_option("--bind", command.agent.bind,
+                  "Address to listen on; port 0 takes a free one. Anything but loopback needs "
+                  "--insecure")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  sub->add_flag("--insecure", command.agent.insecure,
+                "Listen beyond loopback although there are no keys: whoever can connect can ask");
+  command.agent.role = "compute";
+  sub->add_option("--role", command.agent.role, "What this host is in runs: compute, storage, ...")
+      ->type_name("TEXT")
+      ->capture_default_str();
+  sub->add_option("--node", command.node, "This host's name in runs [its host name]")
+      ->type_name("NAME");
+  sub->add_option("--ready-file", command.ready_file,
+                  "Write the endpoint to this file once connections are taken; removed at the end")
+      ->type_name("FILE");
+  AddEnergySource(sub, command.source);
+  AddEnergyInterval(sub, command.source);
   return sub;
 }
 
@@ -72,39 +132,12 @@ CLI::App* AddValidateInterval(CLI::App* energy, EnergyValidateIntervalCommand& c
 
 }  // namespace
 
-void AddEnergySource(CLI::App* sub, EnergySource& source) {
-  sub->add_option_function<std::string>(
-         "--root",
-         [&source](std::string root) {
-           if (!root.ends_with('/')) root += '/';
-           source.host.root = std::move(root);
-         },
-         "Look for counters in the folders sys, proc and dev of this folder; for containers and "
-         "tests")
-      ->type_name("DIR")
-      ->default_str("/");
-  sub->add_option("--nvml-library", source.host.nvml_library,
-                  "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]")
-      ->type_name("FILE");
-  sub->add_option("--rocm-library", source.host.rocm_library,
-                  "AMD's library [$EMLIO_ROCM_SMI_LIBRARY, else librocm_smi64.so]")
-      ->type_name("FILE");
-  sub->add_option("--gpu", source.host.gpus,
-                  "Measure this GPU only, by UUID or PCI address; may come several times [all]")
-      ->type_name("ID")
-      ->allow_extra_args(false);
-}
-
-void AddEnergyInterval(CLI::App* sub, EnergySource& source) {
-  AddCount(sub, "--interval-ms", &source.interval_ms, "How often counters are read", kIntervalMs)
-      ->capture_default_str();
-}
-
 struct EnergyCli::Commands {
   CLI::App* energy = nullptr;
   EnergyAnalysisCli analysis;
   EnergyDoctorCommand doctor;
   EnergyRecordCommand record;
+  EnergyAgentCommand agent;
   EnergyValidateIntervalCommand validate_interval;
   // What runs each of them. `own_signals`: it minds Ctrl-C itself.
   struct Choice {
@@ -122,6 +155,7 @@ EnergyCli::EnergyCli(CLI::App& app) : commands_(std::make_unique<Commands>()) {
   c.choices = {
       {AddDoctor(c.energy, c.doctor), [&c] { return RunEnergyDoctor(c.doctor); }},
       {AddRecord(c.energy, c.record), [&c] { return RunEnergyRecord(c.record); }, true},
+      {AddAgent(c.energy, c.agent), [&c] { return RunEnergyAgent(c.agent); }, true},
       {AddValidateInterval(c.energy, c.validate_interval),
        [&c] { return RunEnergyValidateInterval(c.validate_interval); }},
   };

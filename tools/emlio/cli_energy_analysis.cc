@@ -38,9 +38,10 @@ CLI::App* AddBaseline(CLI::App* energy, EnergyBaselineCommand& command) {
   CLI::App* sub = energy->add_subcommand(
       "baseline",
       "Measure what the host uses without the work: baseline [OPTIONS] [-- COMMAND ...]");
-  AddEnergySource(sub, command.source);
-  AddEnergyInterval(sub, command.source);
-  AddStore(sub, &command.store);
+  AddEnergySource(sub, command.run.source);
+  AddEnergyInterval(sub, command.run.source);
+  AddEnergyNodes(sub, command.run);
+  AddStore(sub, &command.run.store);
   sub->add_option("--kind", command.kind,
                   "off: nothing of EMLIO runs; ready: daemons are up and contexts loaded, no data; "
                   "running-without-io: the command trains from memory")
@@ -49,7 +50,7 @@ CLI::App* AddBaseline(CLI::App* energy, EnergyBaselineCommand& command) {
   AddCount(sub, "--seconds", &command.seconds, "Of each run, at least", kSeconds);
   AddCount(sub, "--runs", &command.runs, "How many", kRuns);
   sub->final_callback([&command] {
-    if (command.kind == "running-without-io" && command.argv.empty()) {
+    if (command.kind == "running-without-io" && command.run.argv.empty()) {
       throw CLI::ValidationError("baseline",
                                  "running-without-io needs the command that trains, behind --");
     }
@@ -63,9 +64,10 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
       "stages",
       "Find what each stage costs, by running the command with some of its stages only: stages "
       "[OPTIONS] -- COMMAND ...; the command finds them in $EMLIO_STAGES");
-  AddEnergySource(sub, command.source);
-  AddEnergyInterval(sub, command.source);
-  AddStore(sub, &command.store);
+  AddEnergySource(sub, command.run.source);
+  AddEnergyInterval(sub, command.run.source);
+  AddEnergyNodes(sub, command.run);
+  AddStore(sub, &command.run.store);
   AddCount(sub, "--rounds", &command.rounds, "Runs of each set of stages", kRounds);
   sub->add_option("--seed", command.seed, "Of the random order")->capture_default_str();
   AddCount(sub, "--pause-seconds", &command.pause_seconds, "Between runs", kPause);
@@ -84,7 +86,7 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
   AddCount(sub, "--block-ms", &command.block_ms, "Length of a block of a fit", kBlockMs);
   AddCount(sub, "--blocks", &command.blocks, "Blocks of the schedule", kBlocks);
   sub->final_callback([&command] {
-    if (command.argv.empty() && command.regress.empty()) {
+    if (command.run.argv.empty() && command.regress.empty()) {
       throw CLI::ValidationError("stages", "write the command behind --, or name a run: --regress");
     }
     if (command.dither && !command.regress.empty()) {
@@ -175,8 +177,8 @@ void EnergyAnalysisCli::AddTo(CLI::App* energy) {
 }
 
 std::vector<std::string>* EnergyAnalysisCli::CommandOf(std::string_view subcommand) {
-  if (subcommand == "baseline") return &baseline_.argv;
-  if (subcommand == "stages") return &stages_.argv;
+  if (subcommand == "baseline") return &baseline_.run.argv;
+  if (subcommand == "stages") return &stages_.run.argv;
   if (subcommand == "overhead") return &overhead_.argv;
   return nullptr;
 }

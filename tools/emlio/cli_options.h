@@ -98,6 +98,20 @@ inline CLI::Option* AddSeconds(CLI::App* app, const std::string& flags, int64_t*
   return AddScaled(app, flags, target_ms, 1000, "S", help);
 }
 
+// Where the kernel's files are.
+inline void AddRoot(CLI::App* app, const std::string& flag, std::string* target) {
+  app->add_option_function<std::string>(
+         flag,
+         [target](std::string root) {
+           if (!root.ends_with('/')) root += '/';
+           *target = std::move(root);
+         },
+         "Look for energy counters in the folders sys, proc and dev of this folder; for containers "
+         "and tests")
+      ->type_name("DIR")
+      ->default_str(*target);
+}
+
 inline void AddJson(CLI::App* app, std::string* json) {
   app->add_option("--json", *json, "Write the results as one JSON object; - is standard output")
       ->type_name("FILE");

@@ -42,22 +42,18 @@ void Print(const analysis::NamedBaseline& named) {
 
 Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experiment,
                 ordered_json* runs) {
-  std::vector<std::string> argv = command.argv;
-  if (argv.empty()) argv = {"sleep", std::to_string(command.seconds)};
+  EnergyRecordCommand record = command.run;
+  if (record.argv.empty()) record.argv = {"sleep", std::to_string(command.seconds)};
+  record.labels = {{analysis::kPurposeLabel, "baseline"},
+                   {analysis::kBaselineLabel, command.kind},
+                   {analysis::kExperimentLabel, experiment}};
   for (int64_t i = 0; i < command.runs; ++i) {
     fmt::print(stderr, "emlio: baseline {}, run {} of {}\n", command.kind, i + 1, command.runs);
-    StoredRunRequest request;
-    request.argv = argv;
-    request.labels = {{analysis::kPurposeLabel, "baseline"},
-                      {analysis::kBaselineLabel, command.kind},
-                      {analysis::kExperimentLabel, experiment}};
-    request.output_to_stderr = command.json == "-";
-    EMLIO_ASSIGN_OR_RETURN(const StoredRunOutcome run,
-                           MeasureIntoStore(command.source, command.store, request));
+    EMLIO_ASSIGN_OR_RETURN(const StoredRun run, RecordIntoStore(record, {}));
     runs->push_back(run.id);
     if (run.interrupted) return Cancelled("interrupted by a signal; the runs so far are stored");
     if (run.exit_code != 0) {
-      return IoError(fmt::format("'{}' ended with {}", argv.front(), run.exit_code));
+      return IoError(fmt::format("'{}' ended with {}", record.argv.front(), run.exit_code));
     }
   }
   return OkStatus();
@@ -75,7 +71,7 @@ int RunEnergyBaseline(const EnergyBaselineCommand& command) {
                        {"runs", std::move(runs)},
                        {"baseline", nullptr}};
   if (!taken.ok()) return report.Finish(taken, std::move(json));
-  auto reader = energy::RunReader::Open(command.store);
+  auto reader = energy::RunReader::Open(command.run.store);
   if (!reader.ok()) return report.Finish(reader.status(), std::move(json));
   const auto kind = analysis::BaselineKindFromName(command.kind);
   const auto baseline =

@@ -11,6 +11,7 @@
 
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/log.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/self_check.h"
 #include "energy_commands.h"
@@ -52,7 +53,7 @@ void MarkImplausible(const std::vector<energy::Domain>& domains, Diagnosis* diag
   }
 }
 
-Result<Diagnosis> Diagnose(energy::Monitor& monitor, bool load_memory) {
+Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bool load_memory) {
   Diagnosis diagnosis;
   const bool has_dram = std::any_of(
       monitor.domains().begin(), monitor.domains().end(), [](const energy::Domain& domain) {
@@ -63,6 +64,9 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, bool load_memory) {
   if (has_dram && load_memory) {
     EMLIO_ASSIGN_OR_RETURN(
         diagnosis.dram, energy::CheckDram(monitor, kIdleNs, [] { energy::LoadMemory(kLoadNs); }));
+    if (const Status kept = energy::KeepDramChecks(root, diagnosis.dram); !kept.ok()) {
+      LogWarning("what was found out about DRAM is not kept: {}", kept.ToString());
+    }
   }
   MarkImplausible(monitor.domains(), &diagnosis);
   EMLIO_ASSIGN_OR_RETURN(const energy::Recorder* const recorder, monitor.recorder());
@@ -111,9 +115,10 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command) {
   options.host = command.source.host;
   options.interval_ns = kIntervalNs;
   options.update_check = energy::UpdateCheck::kAll;
+  options.believe_checks = false;  // they are made anew
   auto monitor = energy::Monitor::Start(std::move(options));
   if (!monitor.ok()) return report.Finish(monitor.status(), std::move(json));
-  const auto diagnosis = Diagnose(**monitor, command.load_memory);
+  const auto diagnosis = Diagnose(**monitor, command.source.host.root, command.load_memory);
   if (!diagnosis.ok()) return report.Finish(diagnosis.status(), std::move(json));
 
   const double seconds =

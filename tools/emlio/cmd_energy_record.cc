@@ -5,22 +5,33 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "child_process.h"
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/log.h"
 #include "emlio/energy/activity.h"
+#include "emlio/energy/clock_state.h"
 #include "emlio/energy/monitor.h"
+#include "emlio/energy/run.h"
+#include "emlio/energy_agent/agent.h"
+#include "emlio/energy_agent/link.h"
+#include "emlio/energy_agent/node_set.h"
+#include "emlio/energy_analysis/host_facts.h"
 #include "energy_commands.h"
 #include "energy_json.h"
 #include "energy_live.h"
+#include "energy_nodes.h"
 #include "interrupt.h"
+#include "run_writer.h"
 
 namespace emlio::tool {
 namespace {
@@ -57,7 +68,7 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
   return reasons;
 }
 
-Status CheckMeasured(energy::Monitor& monitor) {
+Status CheckMeasured(const energy::Monitor& monitor) {
   const std::vector<std::string> reasons = NotMeasured(monitor);
   if (reasons.empty()) return OkStatus();
   return Unsupported(fmt::format("--require-measured: the command was not started\n  {}",
@@ -77,6 +88,54 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
              fmt::join(missing, ", "));
 }
 
+// A run is measured whether it can be stored or not.
+void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
+                  const energy::Moment& began, const energy::Monitor& monitor, RunWriter* writer) {
+  if (command.store.empty()) return;
+  energy::Run run;
+  run.id = run_id;
+  run.started_wall_ns = began.wall_ns;
+  run.command = command.argv;
+  run.labels = command.labels;
+  run.configuration = command.configuration;
+  if (!command.stage.empty()) run.labels["stage"] = command.stage;
+  if (!command.name.empty()) run.labels["name"] = command.name;
+  const Status status =
+      writer->Begin(command.store, run, monitor, energy::BootId(command.source.host.root),
+                    energy_analysis::HostFacts(command.source.host.root, monitor.domains()));
+  if (!status.ok()) {
+    LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
+  }
+}
+
+Result<std::unique_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
+                                                          const std::string& run_id,
+                                                          const energy::WindowLabel& label) {
+  energy_agent::NodeSetOptions options;
+  options.run_id = run_id;
+  options.name = label.name;
+  options.stage = label.stage;
+  options.boot_id = energy::BootId(command.source.host.root);
+  options.connect_timeout_ms = command.connect_ms;
+  EMLIO_ASSIGN_OR_RETURN(auto nodes, energy_agent::NodeSet::Start(std::move(options)));
+  for (const std::string& node : command.nodes) nodes->Add(node);
+  return nodes;
+}
+
+// The agent that the command's processes tell of their windows, and of where their data come from.
+Result<std::unique_ptr<energy_agent::Agent>> StartAgent(
+    const EnergyRecordCommand& command, const std::shared_ptr<energy::Monitor>& monitor,
+    energy_agent::NodeSet* nodes) {
+  energy_agent::AgentOptions options;
+  options.root = command.source.host.root;
+  if (command.find_nodes) {
+    options.on_peer = [nodes](const std::string& endpoint) { nodes->Add(endpoint); };
+  }
+  EMLIO_ASSIGN_OR_RETURN(auto agent, energy_agent::Agent::Start(monitor, std::move(options)));
+  setenv(energy_agent::kLinkVariable, agent->endpoint().c_str(), 1);
+  return agent;
+}
+
 }  // namespace
 
 int RunEnergyRecord(const EnergyRecordCommand& command) {
@@ -86,62 +145,112 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
 
   energy::MonitorOptions options;
   options.host = command.source.host;
+  options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
+  RunWriter writer;  // outlives the monitor, which calls it
+  if (!command.store.empty()) {
+    options.on_tick = [&writer](const energy::TickView& tick) { writer.OnTick(tick); };
+    options.on_window = [&writer](const energy::WindowReport& one) { writer.OnWindow(one); };
+  }
   auto started = energy::Monitor::Start(std::move(options));
   if (!started.ok()) return report.Finish(started.status(), std::move(json));
-  energy::Monitor& monitor = **started;
-  json["node"] = monitor.node();
+  const std::shared_ptr<energy::Monitor> monitor = *std::move(started);
+  const std::string run_id =
+      command.run_id.empty() ? energy::MakeRunId(energy::ReadMoment().wall_ns) : command.run_id;
+  json["node"] = monitor->node();
   json["interval_ms"] = command.source.interval_ms;
-  json["cpu"] = CpuJson(monitor.cpu());
-  json["absent"] = AbsentJson(monitor.absent());
+  json["cpu"] = CpuJson(monitor->cpu());
+  json["absent"] = AbsentJson(monitor->absent());
   if (command.require_measured) {
-    if (const Status status = CheckMeasured(monitor); !status.ok()) {
+    if (const Status status = CheckMeasured(*monitor); !status.ok()) {
       json["domains"] = ordered_json::array();
-      for (const energy::Domain& domain : monitor.domains()) {
+      for (const energy::Domain& domain : monitor->domains()) {
         json["domains"].push_back(DomainJson(domain));
       }
       report.Finish(status, std::move(json));
       return kExitUnreachable;
     }
   }
-  PrintWhatIsMissing(monitor);
+  if (!command.quiet) PrintWhatIsMissing(*monitor);
 
   energy::WindowLabel label;
   label.name = command.name.empty() ? command.argv[0] : command.name;
   label.stage = command.stage;
-  const energy::Activity before = energy::ReadActivity(command.source.host.root);
+  auto nodes = StartNodes(command, run_id, label);
+  if (!nodes.ok()) return report.Finish(nodes.status(), std::move(json));
+  auto agent = StartAgent(command, monitor, nodes->get());
+  if (!agent.ok()) return report.Finish(agent.status(), std::move(json));
+
+  for (const energy_agent::NodeReport& node : (*nodes)->Begin()) {
+    if (node.started) continue;
+    fmt::print(stderr, "emlio: node {} does not answer: the total will be incomplete{}\n",
+               node.endpoint, node.cause.empty() ? "" : " (" + node.cause + ")");
+  }
+  const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
-  const energy::WindowId window = monitor.Open(label);
-  if (const Status status = child.Start(command.argv, command.json == "-"); !status.ok()) {
+  const energy::ClockReading clock_began = energy::ReadClock();
+  BeginStoring(command, run_id, began, *monitor, &writer);
+  const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
+  writer.SetRunWindow(window, began);
+  if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
+      !status.ok()) {
     report.Finish(status, std::move(json));
     return status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
   }
   {
-    LiveView live(monitor, command.live);
+    LiveView live(*monitor, command.live);
     while (!child.Wait(command.live ? kLiveMs : -1)) live.Update();
   }
-  monitor.Close(window);
-  const energy::Activity activity =
-      energy::Between(before, energy::ReadActivity(command.source.host.root));
-  monitor.Stop();
+  const energy::Moment ended = energy::ReadMoment();
+  monitor->CloseAt(window, ended.monotonic_ns);
+  const energy::Activity activity = energy::Between(before, monitor->ReadActivity());
+  const std::vector<energy_agent::NodeReport> others = (*nodes)->End();
+  agent->reset();  // windows of the command end with it
+  monitor->Stop();
 
-  const auto measured = monitor.Report(window);
-  const auto stats = monitor.Stats();
-  if (!measured.ok() || !stats.ok()) {
-    return report.Finish(measured.ok() ? stats.status() : measured.status(), std::move(json));
+  const auto measured = monitor->Report(window);
+  const auto windows = monitor->Reports();
+  const auto stats = monitor->Stats();
+  for (const Status& status : {measured.status(), windows.status(), stats.status()}) {
+    if (!status.ok()) return report.Finish(status, std::move(json));
   }
   const double seconds = static_cast<double>(measured->end_ns - measured->begin_ns) * 1e-9;
+  const energy_agent::RunTotal run_total =
+      energy_agent::TotalOf(monitor->node(), &measured->total, others);
+  const Status stored = writer.End(
+      *monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()}, others);
+  if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
-  const ordered_json window_json = WindowJson(monitor.domains(), *measured);
+  const ordered_json window_json = WindowJson(monitor->domains(), *measured);
   for (const auto& [key, value] : window_json.items()) json[key] = value;
   json["proxies"] = ActivityJson(activity);
   json["proxies"]["command_cpu_s"] = child.cpu_seconds();
   json["sampler"] = SamplerJson(*stats);
-  fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
-             EnergyTable(monitor.domains(), measured->energies, measured->total, seconds),
-             ActivityTable(activity, child.cpu_seconds(), std::nullopt));
+  json["clock"] = {{"at_start", ClockJson(clock_began)},
+                   {"at_stop", ClockJson(energy::ReadClock())}};
+  json["windows"] = ordered_json::array();
+  for (const energy::WindowReport& one : *windows) {
+    if (one.id != window) json["windows"].push_back(WindowJson(monitor->domains(), one));
+  }
+  json["nodes"] = ordered_json::array();
+  for (const energy_agent::NodeReport& node : others) json["nodes"].push_back(NodeJson(node));
+  json["run"] = {{"id", run_id}, {"total", RunTotalJson(run_total)}};
+  for (const auto& [key, own, stop] :
+       {std::tuple{"start_spread_ms", began, false}, {"stop_spread_ms", ended, true}}) {
+    const auto spread_ns = energy_agent::SpreadNs(own, others, stop);
+    json["run"][key] =
+        spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
+  }
+  if (!command.quiet) {
+    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
+               EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
+               ActivityTable(activity, child.cpu_seconds()));
+  }
+  if (!command.quiet && !others.empty()) {
+    fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
+  }
   const int exit_code = report.Finish(OkStatus(), std::move(json));
   return exit_code == kExitOk ? child.exit_code() : exit_code;
 }

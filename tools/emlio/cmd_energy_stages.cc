@@ -51,18 +51,16 @@ Status RunSets(const EnergyStagesCommand& command, const std::string& experiment
   for (size_t i = 0; i < schedule.size(); ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::seconds(command.pause_seconds));
     fmt::print(stderr, "emlio: run {} of {}: {}\n", i + 1, schedule.size(), schedule[i].Name());
-    StoredRunRequest request;
-    request.argv = command.argv;
-    request.stage = schedule[i].Name();
-    request.environment = {{kStagesVariable, schedule[i].List()}};
-    request.labels = {{analysis::kPurposeLabel, "stages"},
-                      {analysis::kExperimentLabel, experiment},
-                      {analysis::kStagesLabel, schedule[i].List()},
-                      {"order", std::to_string(i)}};
-    request.configuration = configuration;
-    request.output_to_stderr = command.json == "-";
-    EMLIO_ASSIGN_OR_RETURN(const StoredRunOutcome run,
-                           MeasureIntoStore(command.source, command.store, request));
+    EnergyRecordCommand record = command.run;
+    record.stage = schedule[i].Name();
+    record.labels = {{analysis::kPurposeLabel, "stages"},
+                     {analysis::kExperimentLabel, experiment},
+                     {analysis::kStagesLabel, schedule[i].List()},
+                     {"order", std::to_string(i)}};
+    record.configuration = configuration;
+    EMLIO_ASSIGN_OR_RETURN(
+        const StoredRun run,
+        RecordIntoStore(std::move(record), {{kStagesVariable, schedule[i].List()}}));
     if (run.interrupted) return Cancelled("interrupted by a signal; the runs so far are stored");
     if (run.exit_code != 0) {
       fmt::print(stderr, "emlio: warning: run {} ended with {} and does not count\n", run.id,
@@ -74,7 +72,7 @@ Status RunSets(const EnergyStagesCommand& command, const std::string& experiment
 
 Result<analysis::EnergyReport> Analyse(const EnergyStagesCommand& command,
                                        const std::string& experiment) {
-  EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.store));
+  EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.run.store));
   analysis::ReportInput input;
   input.title = fmt::format("Stages, experiment {}", experiment);
   EMLIO_ASSIGN_OR_RETURN(const auto runs, reader->Runs());
@@ -128,7 +126,7 @@ Result<std::string> WriteSchedule(const EnergyStagesCommand& command) {
     text += fmt::format("{:.3f},{:.3f},\"{}\"\n", block.begin_seconds,
                         block.begin_seconds + block.seconds, block.paused.List());
   }
-  const std::string path = fmt::format("{}.dither.csv", command.store);
+  const std::string path = fmt::format("{}.dither.csv", command.run.store);
   EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
   EMLIO_RETURN_IF_ERROR(file->Commit());
@@ -136,25 +134,23 @@ Result<std::string> WriteSchedule(const EnergyStagesCommand& command) {
 }
 
 Result<std::string> RunDithered(const EnergyStagesCommand& command) {
-  StoredRunRequest request;
+  EnergyRecordCommand record = command.run;
   EMLIO_ASSIGN_OR_RETURN(const std::string schedule, WriteSchedule(command));
-  EMLIO_ASSIGN_OR_RETURN(request.configuration, Configuration(command));
-  request.argv = command.argv;
-  request.environment = {{kStagesVariable, analysis::kAllStages.List()},
-                         {kDitherVariable, schedule}};
-  request.labels = {{analysis::kPurposeLabel, "dither"}};
-  request.output_to_stderr = command.json == "-";
-  EMLIO_ASSIGN_OR_RETURN(const StoredRunOutcome run,
-                         MeasureIntoStore(command.source, command.store, request));
+  EMLIO_ASSIGN_OR_RETURN(record.configuration, Configuration(command));
+  record.labels = {{analysis::kPurposeLabel, "dither"}};
+  EMLIO_ASSIGN_OR_RETURN(
+      const StoredRun run,
+      RecordIntoStore(std::move(record), {{kStagesVariable, analysis::kAllStages.List()},
+                                          {kDitherVariable, schedule}}));
   if (run.interrupted) return Cancelled("interrupted by a signal");
   if (run.exit_code != 0) {
-    return IoError(fmt::format("'{}' ended with {}", command.argv.front(), run.exit_code));
+    return IoError(fmt::format("'{}' ended with {}", command.run.argv.front(), run.exit_code));
   }
   return run.id;
 }
 
 Result<analysis::Regression> RegressRun(const EnergyStagesCommand& command, const std::string& id) {
-  EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.store));
+  EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.run.store));
   EMLIO_ASSIGN_OR_RETURN(const energy::Run run, reader->FindRun(id));
   EMLIO_ASSIGN_OR_RETURN(
       const auto data,

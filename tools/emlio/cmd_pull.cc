@@ -18,6 +18,7 @@
 #include "console.h"
 #include "emlio/base/clock.h"
 #include "emlio/base/hash128.h"
+#include "emlio/energy_agent/link.h"
 #include "exactly_once.h"
 #include "interrupt.h"
 
@@ -344,6 +345,7 @@ int RunPull(const PullCommand& command) {
     return report.Finish(InvalidArgument("--start and --epochs lead beyond the last epoch"), {});
   }
   options.epochs = command.start.epoch + command.passes;
+  options.observer = energy_agent::Link::FromEnvironment();  // under `emlio energy record`
   for (const std::string& text : command.features) {
     auto feature = ParseFeature(text);
     if (!feature.ok()) return report.Finish(feature.status().WithContext("--features"), {});

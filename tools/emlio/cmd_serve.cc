@@ -15,8 +15,12 @@
 #include "console.h"
 #include "emlio/base/file.h"
 #include "emlio/base/hash128.h"
+#include "emlio/base/log.h"
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
+#include "emlio/energy/epoch_observer.h"
+#include "emlio/energy/monitor.h"
+#include "emlio/energy_agent/agent.h"
 #include "interrupt.h"
 #include "record_source.h"
 
@@ -50,8 +54,39 @@ Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& c
   return datasets;
 }
 
+// What measures this host for the runs that it serves; nothing when it could not be started.
+struct ServeEnergy {
+  std::shared_ptr<energy::Monitor> monitor;
+  std::unique_ptr<energy_agent::Agent> agent;
+};
+
+// Data are served without it as well.
+ServeEnergy StartEnergy(const ServeCommand& command) {
+  const auto start = [&]() -> Result<ServeEnergy> {
+    ServeEnergy energy;
+    energy::MonitorOptions monitor_options;
+    monitor_options.host.root = command.energy_root;
+    EMLIO_ASSIGN_OR_RETURN(energy.monitor, energy::Monitor::Start(std::move(monitor_options)));
+    energy_agent::AgentOptions options;
+    options.root = command.energy_root;
+    options.bind = command.energy_bind;
+    if (options.bind.empty()) {
+      options.bind = command.daemon.bind.substr(0, command.daemon.bind.rfind(':')) + ":0";
+    }
+    options.insecure = command.daemon.insecure;
+    options.role = "storage";
+    EMLIO_ASSIGN_OR_RETURN(energy.agent,
+                           energy_agent::Agent::Start(energy.monitor, std::move(options)));
+    return energy;
+  };
+  auto energy = start();
+  if (energy.ok()) return *std::move(energy);
+  LogWarning("this host's energy is in no total: {}", energy.status().ToString());
+  return {};
+}
+
 void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions& options,
-                        const daemon::Daemon& daemon) {
+                        const daemon::Daemon& daemon, const ServeEnergy& energy) {
   std::string index = "default cache directory";
   if (command.index_beside) index = "beside the shards";
   if (!command.index_directory.empty()) index = command.index_directory;
@@ -82,6 +117,7 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
                                  dataset::IoModeName(data->io()), ToHex(manifest.digest()),
                                  UnreadableText(manifest)));
   }
+  if (energy.agent != nullptr) line("energy agent", energy.agent->endpoint());
   line("endpoint", daemon.endpoint());
   fmt::print(stderr, "{}", text);
 }
@@ -141,6 +177,12 @@ int RunServe(const ServeCommand& command) {
   // One of an earlier life would tell that this one is ready.
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
 
+  const ServeEnergy energy =
+      command.energy && !command.check ? StartEnergy(command) : ServeEnergy{};
+  if (energy.agent != nullptr) {
+    options.observer = std::make_shared<energy::EpochObserver>(energy.monitor);
+    options.energy_port = energy.agent->port();
+  }
   std::unique_ptr<daemon::Daemon> daemon;
   {
     const InterruptFlag interrupt;
@@ -161,7 +203,7 @@ int RunServe(const ServeCommand& command) {
     }
     daemon = *std::move(started);
   }
-  PrintConfiguration(command, options, *daemon);
+  PrintConfiguration(command, options, *daemon, energy);
   if (command.check) {
     fmt::print(stderr, "emlio: configuration and data are good (--check)\n");
     return kExitOk;

@@ -28,6 +28,9 @@ struct ServeCommand {
   dataset::IoMode io = dataset::IoMode::kAuto;
   dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   std::string ready_file;
+  bool energy = true;       // an energy agent inside
+  std::string energy_bind;  // empty: on the host of daemon.bind, a free port
+  std::string energy_root = "/";
   int64_t drain_ms = 0;
   bool check = false;
 };

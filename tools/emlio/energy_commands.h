@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "emlio/energy/meter.h"
+#include "emlio/energy_agent/agent.h"
 
 // The subcommands of `emlio energy`, as commands.h has the others: options and one function each.
 namespace emlio::tool {
@@ -27,14 +29,31 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command);
 struct EnergyRecordCommand {
   EnergySource source;
   std::vector<std::string> argv;
-  std::string name;   // of the window around the command
-  std::string stage;  // and its stage
+  std::vector<std::string> nodes;  // agents' "host:port"
+  int64_t connect_ms = 10'000;     // how long to wait for them
+  bool find_nodes = true;          // those that the command's loaders are told of
+  std::string name;                // of the window around the command
+  std::string stage;               // and its stage
   bool require_measured = false;
   bool allow_gaps = false;
   bool live = false;
+  std::string store;  // the file of runs; empty: none
+  // For runs that belong to an experiment.
+  std::string run_id;  // empty: a new one
+  std::map<std::string, std::string> labels;
+  std::string configuration = "{}";  // a JSON object
+  bool quiet = false;                // no table; the command's output goes to standard error
   std::string json;
 };
 int RunEnergyRecord(const EnergyRecordCommand& command);
+
+struct EnergyAgentCommand {
+  EnergySource source;
+  energy_agent::AgentOptions agent;  // bind, insecure, role
+  std::string node;                  // this host's name in runs
+  std::string ready_file;
+};
+int RunEnergyAgent(const EnergyAgentCommand& command);
 
 struct EnergyValidateIntervalCommand {
   EnergySource source;  // but for the interval
@@ -45,20 +64,17 @@ struct EnergyValidateIntervalCommand {
 int RunEnergyValidateInterval(const EnergyValidateIntervalCommand& command);
 
 struct EnergyBaselineCommand {
-  EnergySource source;
-  std::string store;
+  EnergyRecordCommand run;     // source, nodes, store and command of each run
   std::string kind = "ready";  // energy_analysis::BaselineKindName
   int64_t seconds = 60;        // of each run; without a command
   int64_t runs = 3;
-  std::vector<std::string> argv;  // what runs meanwhile; empty: nothing
   std::string json;
 };
 int RunEnergyBaseline(const EnergyBaselineCommand& command);
 
 struct EnergyStagesCommand {
-  EnergySource source;
-  std::string store;
-  std::vector<std::string> argv;  // finds the active stages in EMLIO_STAGES
+  EnergyRecordCommand
+      run;  // source, nodes, store and command, which finds its stages in EMLIO_STAGES
   int64_t rounds = 5;
   uint64_t seed = 1;
   int64_t pause_seconds = 0;  // between runs

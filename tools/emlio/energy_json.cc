@@ -161,6 +161,7 @@ ordered_json SamplerJson(const energy::SamplerStats& stats) {
 ordered_json ActivityJson(const energy::Activity& activity) {
   return {
       {"host_cpu_s", OrNull(activity.cpu_seconds)},
+      {"gpu_s", OrNull(activity.gpu_seconds)},
       {"network_received_bytes", OrNull(activity.network_received_bytes)},
       {"network_sent_bytes", OrNull(activity.network_sent_bytes)},
       {"storage_read_bytes", OrNull(activity.storage_read_bytes)},
@@ -224,8 +225,7 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
 }
 
 std::string ActivityTable(const energy::Activity& activity,
-                          const std::optional<double>& command_cpu_seconds,
-                          const std::optional<double>& gpu_seconds) {
+                          const std::optional<double>& command_cpu_seconds) {
   Table table({{"proxy, not energy"}, {"amount", true}});
   const auto seconds = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.2f} s", *value) : std::string("n/a");
@@ -235,7 +235,7 @@ std::string ActivityTable(const energy::Activity& activity,
   };
   if (command_cpu_seconds) table.AddRow({"CPU time of the command", seconds(command_cpu_seconds)});
   table.AddRow({"CPU time of the host", seconds(activity.cpu_seconds)});
-  table.AddRow({"GPU time", seconds(gpu_seconds)});
+  table.AddRow({"GPU time", seconds(activity.gpu_seconds)});
   table.AddRow({"network, received", bytes(activity.network_received_bytes)});
   table.AddRow({"network, sent", bytes(activity.network_sent_bytes)});
   table.AddRow({"storage, read", bytes(activity.storage_read_bytes)});

@@ -42,7 +42,6 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
                         double seconds);
 // Headed "proxy, not energy".
 std::string ActivityTable(const energy::Activity& activity,
-                          const std::optional<double>& command_cpu_seconds,
-                          const std::optional<double>& gpu_seconds);
+                          const std::optional<double>& command_cpu_seconds);
 
 }  // namespace emlio::tool

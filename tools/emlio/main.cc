@@ -142,6 +142,14 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   sub->add_option("--ready-file", command.ready_file,
                   "Write the endpoint to this file once connections are taken; removed at the end")
       ->type_name("FILE");
+  auto* no_energy = sub->add_flag_callback(
+      "--no-energy", [&command] { command.energy = false; },
+      "Do not measure this host's energy for the runs that it serves");
+  sub->add_option("--energy-bind", command.energy_bind,
+                  "Address of the energy agent [the host of --bind, a free port]")
+      ->type_name("HOST:PORT")
+      ->excludes(no_energy);
+  AddRoot(sub, "--energy-root", &command.energy_root);
   AddSeconds(sub, "--drain-s", &command.drain_ms,
              "How long running sessions may go on after SIGTERM or SIGINT");
   sub->add_flag("--check", command.check,

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/daemon/daemon.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -16,21 +14,13 @@
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
 #include "emlio/daemon/router.h"
+#include "emlio/transport/endpoint.h"
 #include "fmt/format.h"
 
 namespace emlio::daemon {
 namespace {
 
 using DatasetMap = std::map<std::string, std::shared_ptr<const dataset::Dataset>>;
-
-// Whether a bind address can be reached from this host only. Names other than localhost are not
-// trusted: what they resolve to is not ours to decide.
-bool IsLoopback(const std::string& bind) {
-  const std::string host = bind.substr(0, bind.rfind(':'));
-  in_addr ipv4;
-  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
-  return host == "localhost" || host == "[::1]";
-}
 
 Status CheckRoots(const dataset::Dataset& dataset, const std::vector<std::string>& roots) {
   namespace fs = std::filesystem;
@@ -125,7 +115,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   if (options.bind.find(':') == std::string::npos) {
     return InvalidArgument(fmt::format("'{}' (--bind) is not HOST:PORT", options.bind));
   }
-  if (!options.insecure && !IsLoopback(options.bind)) {
+  if (!options.insecure && !transport::IsLoopback(options.bind)) {
     return PermissionDenied(
         fmt::format("refusing to listen on {}: everybody who can connect could read the data. Bind "
                     "to a loopback "

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "emlio/base/observer.h"
 #include "emlio/base/status.h"
 #include "emlio/dataset/dataset.h"
 #include "emlio/transport/transport.h"
@@ -36,6 +37,10 @@ struct DaemonOptions {
   int io_threads = 1;                // libzmq's
   int64_t peer_silence_ms = 60'000;  // a receiver that says nothing for so long is given up
   size_t max_sessions = 4096;
+  // Told of the epochs of every session. May be null.
+  std::shared_ptr<Observer> observer;
+  // Where the agent that measures this host's energy listens; receivers are told. 0: none.
+  uint16_t energy_port = 0;
 };
 
 // Counters since Start; they only grow, except the "now" ones.

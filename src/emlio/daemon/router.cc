@@ -79,6 +79,8 @@ struct Router::Session {
   std::shared_ptr<std::atomic<uint64_t>> held = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t epochs_counted = 0;
   uint64_t resent_counted = 0;
+  EpochWatch epochs;
+  explicit Session(const std::shared_ptr<Observer>& observer) : epochs(observer) {}
 };
 
 Router::Router(std::unique_ptr<transport::Listener> listener,
@@ -244,6 +246,7 @@ void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
   welcome.agent = "emlio/" EMLIO_VERSION_STRING;
   welcome.run_id = run_id_;
   for (const auto& [name, dataset] : datasets_) welcome.datasets.push_back(name);
+  welcome.energy_port = options_.energy_port;
   control->Send(welcome);
 }
 
@@ -347,7 +350,7 @@ Result<std::shared_ptr<Router::Session>> Router::OpenSession(ControlConnection* 
     }
   }
 
-  auto session = std::make_shared<Session>();
+  auto session = std::make_shared<Session>(options_.observer);
   session->open = open;
   session->control = control->connection();
   session->plan = std::make_shared<const plan::Plan>(std::move(plan));
@@ -434,6 +437,7 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   if (found == sessions_.end()) return;
   const std::shared_ptr<Session> session = found->second;
   sessions_.erase(found);
+  session->epochs.EndAll(false);
   for (Stream& stream : session->streams) {
     if (stream.connection != 0) data_.erase(stream.connection);
     stream.DropBacklog();
@@ -535,6 +539,8 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   const NextResult result = session->sender->Next(&task->job);
   if (read_ahead_ != nullptr) ReadAheadOf(session.get());
   if (result != NextResult::kChunk) return result;
+  session->epochs.At({EpochInfo::Side::kDaemon, session->open.dataset, task->job.header.epoch,
+                      session->open.rank});
   task->session = session;
   task->stream = static_cast<uint32_t>(best);
   task->dataset = session->records->dataset();
@@ -630,6 +636,7 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     stats_.records_resent += session->sender->records_resent() - session->resent_counted;
     session->resent_counted = session->sender->records_resent();
   }
+  session->epochs.Add(header.epoch, header.slots.size(), task->job.payload_bytes);
   stream.backlog.push_back(std::move(message));
   SendBacklog(&stream);
   FlushOutbox(session);
@@ -685,6 +692,7 @@ void Router::FlushOutbox(Session* session) {
     MutexLock lock(stats_mu_);
     stats_.epochs_ended += session->sender->epochs_ended() - session->epochs_counted;
     session->epochs_counted = session->sender->epochs_ended();
+    session->epochs.EndBefore(session->open.epoch + session->epochs_counted);
   }
   if (messages.empty()) return;
   const auto control = controls_.find(session->control);

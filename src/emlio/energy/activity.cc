@@ -122,6 +122,7 @@ Activity ReadActivity(const std::string& root) {
 Activity Between(const Activity& before, const Activity& after) {
   return {
       Difference(before.cpu_seconds, after.cpu_seconds),
+      Difference(before.gpu_seconds, after.gpu_seconds),
       Difference(before.network_received_bytes, after.network_received_bytes),
       Difference(before.network_sent_bytes, after.network_sent_bytes),
       Difference(before.storage_read_bytes, after.storage_read_bytes),

@@ -14,6 +14,7 @@ namespace emlio::energy {
 // said of a host without counters. None: the kernel does not tell.
 struct Activity {
   std::optional<double> cpu_seconds;               // of all CPUs together, not idle
+  std::optional<double> gpu_seconds;               // see GpuBusy; ReadActivity leaves it out
   std::optional<uint64_t> network_received_bytes;  // all interfaces but loopback
   std::optional<uint64_t> network_sent_bytes;
   std::optional<uint64_t> storage_read_bytes;  // whole devices; what the page cache has is not read

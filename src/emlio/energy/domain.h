@@ -60,6 +60,8 @@ struct Domain {
   bool virtualised = false;
   bool filtered = false;  // distorted by design (METRICS.md section 6)
 
+  std::string doubt;  // why its counter is not believed: no joules then, and not summed
+
   // What its driver says of it, for the record: "driver", "power_limit_watts", ...
   std::vector<std::pair<std::string, std::string>> facts;
 

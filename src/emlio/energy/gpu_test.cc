@@ -7,9 +7,11 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emlio/energy/detect.h"
+#include "emlio/energy/gpu_busy.h"
 #include "emlio/energy/recorder.h"
 #include "emlio/energy/sources.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -82,6 +84,33 @@ TEST_F(NvmlTest, BesideTheCounterPowerIsIntegratedWhereBothAreCompared) {
   EXPECT_EQ(energies[0].state, State::kMeasured);
   EXPECT_NEAR(*energies[1].joules, 1000, 10);
   EXPECT_EQ(energies[1].state, State::kIntegrated);
+}
+
+TEST_F(NvmlTest, WhatAFigureDependsOnIsKeptWithIt) {
+  Gpus("uuid=GPU-a watts=100 driver=550.54 limit_w=700 persistence=1 mig=0\n");
+  const Finding finding = Find();
+  ASSERT_EQ(finding.meters.size(), 1U);
+  using Fact = std::pair<std::string, std::string>;
+  EXPECT_THAT(
+      finding.meters[0].domain.facts,
+      ElementsAre(Fact("driver", "550.54"), Fact("scope", "gpu"), Fact("power_limit_watts", "700"),
+                  Fact("persistence", "on"), Fact("mig", "off"), Fact("instant_watts", "100"),
+                  Fact("average_watts", "100")));
+}
+
+TEST_F(NvmlTest, TheTimeThatGpusAreBusyIsSummed) {
+  Gpus("uuid=GPU-a busy=40\nuuid=GPU-b busy=100\nuuid=GPU-c\n");
+  const auto busy = GpuBusy::Open(host_.host);
+  ASSERT_NE(busy, nullptr);
+  busy->Take(5 * kNsPerSecond);
+  EXPECT_EQ(busy->seconds(), 0);
+  busy->Take(7 * kNsPerSecond);
+  EXPECT_NEAR(busy->seconds(), 2 * 1.4, 1e-9);
+}
+
+TEST_F(NvmlTest, WhereNoGpuTellsHowBusyItIsThatIsNotZero) {
+  Gpus("uuid=GPU-a\n");
+  EXPECT_EQ(GpuBusy::Open(host_.host), nullptr);
 }
 
 TEST_F(NvmlTest, GpusAreKnownByUuidAndAddress) {

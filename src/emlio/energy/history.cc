@@ -76,6 +76,14 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
     if (rules.allow_gaps && known_s > 0) energy.joules = joules;
     return energy;
   }
+  if (!domain.doubt.empty()) {
+    energy.state = State::kImplausible;
+    energy.cause = domain.doubt;
+    energy.fix =
+        "check the firmware's DRAM mode for RAPL, then run emlio energy doctor again on an idle "
+        "host";
+    return energy;
+  }
   if (joules > domain.plausible_watts * known_s) {
     energy.state = State::kImplausible;
     energy.cause = fmt::format("{:.0f} W on average, and more than {:.0f} W cannot be",

@@ -19,6 +19,8 @@ class Counter {
  public:
   virtual ~Counter() = default;
   virtual Result<uint64_t> Read() = 0;
+  // When what Read returned last was read, if that was not just now; 0: it was.
+  virtual int64_t taken_ns() const { return 0; }
 };
 
 // A domain and its counter; none when domain.cause says why.

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,7 +17,10 @@
 
 #include "emlio/base/mutex.h"
 #include "emlio/base/status.h"
+#include "emlio/energy/activity.h"
 #include "emlio/energy/detect.h"
+#include "emlio/energy/gpu_busy.h"
+#include "emlio/energy/host_share.h"
 #include "emlio/energy/sampler.h"
 
 namespace emlio::energy {
@@ -54,12 +58,19 @@ enum class UpdateCheck { kNone, kGpus, kAll };
 
 struct MonitorOptions {
   Host host;
+  std::string node;  // this host's name in runs; empty: what it is called
   int64_t interval_ns = 100 * kNsPerMs;
   UpdateCheck update_check = UpdateCheck::kGpus;
+  bool believe_checks = true;  // see DoubtFlatDram
+  // One of all the processes that measure this host in the same way reads its counters, the others
+  // take its readings (host_share.h). Not for another root, where `share_file` says where.
+  bool share = true;
+  std::string share_file;
   WindowRules rules;
   // Readings that come later may change what is known of a moment: a window is final only when so
   // much has been sampled behind its end. At most a quarter of the samples that are kept.
   int64_t settle_ns = 10 * kNsPerSecond;
+  size_t kept_ticks = RecorderOptions{}.kept_ticks;
   size_t kept_windows = 10'000;  // final ones; older ones are forgotten
   // Both on the sampler's thread: whoever is slow here makes ticks late.
   std::function<void(const TickView&)> on_tick;
@@ -82,41 +93,60 @@ class Monitor {
   const std::vector<Absence>& absent() const { return absent_; }
   const CpuFacts& cpu() const { return cpu_; }
   int64_t interval_ns() const { return options_.interval_ns; }
+  // Whether this process reads the counters; false: another one does, for all.
+  bool elected() const { return share_ == nullptr || share_->role() == HostShare::Role::kElected; }
 
   // Windows may lie inside one another, overlap, and be closed by another thread. 0 when the
   // monitor was stopped, or in a child.
-  WindowId Open(WindowLabel label) EMLIO_EXCLUDES(mu_);
+  WindowId Open(WindowLabel label) { return OpenAt(std::move(label), kNow); }
   // Of one that is not open: nothing.
-  void Close(WindowId id, WindowWork work = {}) EMLIO_EXCLUDES(mu_);
+  void Close(WindowId id, WindowWork work = {}) { CloseAt(id, kNow, work); }
+  // The same at a moment that has passed. What lies before the samples that are kept is not
+  // sampled.
+  WindowId OpenAt(WindowLabel label, int64_t begin_ns);
+  void CloseAt(WindowId id, int64_t end_ns, WindowWork work = {});
 
   // What a window used: of one that is open, until now. Waits until its end was sampled, about one
   // interval. kNotFound for one that is forgotten or never was.
-  Result<WindowReport> Report(WindowId id) EMLIO_EXCLUDES(mu_);
+  Result<WindowReport> Report(WindowId id);
   // What was used between two moments that are among the samples still kept (ten minutes).
   Result<WindowReport> Between(int64_t begin_ns, int64_t end_ns);
+  // The same without waiting: of one that is open or was closed just now, until the last sample.
+  Result<WindowReport> ReportSoFar(WindowId id);
   // All closed windows that are not forgotten, in the order of their begin. Waits as Report does.
-  Result<std::vector<WindowReport>> Reports() EMLIO_EXCLUDES(mu_);
+  Result<std::vector<WindowReport>> Reports();
+  // Closed windows behind that id whose end has been sampled, in the order of ids, at most so many.
+  Result<std::vector<WindowReport>> ReportsAfter(WindowId id, size_t most);
   // How many final windows were forgotten.
-  uint64_t forgotten_windows() const EMLIO_EXCLUDES(mu_);
+  uint64_t forgotten_windows() const;
+
+  // What the host has done, its GPUs since the monitor started.
+  Activity ReadActivity() const;
 
   Result<SamplerStats> Stats() const { return sampler_->Stats(); }
   Result<const Recorder*> recorder() const { return sampler_->recorder(); }
 
   // Takes the last sample, closes what is open, and makes every window final. Again: nothing.
-  void Stop() EMLIO_EXCLUDES(mu_);
+  void Stop();
 
  private:
+  static constexpr int64_t kNow = INT64_MAX;
   struct Entry {
     WindowReport report;
     std::optional<Edge> begin;
     std::optional<Edge> end;
+    bool final = false;  // the report is complete
   };
   using Entries = std::map<WindowId, Entry>;
 
   Monitor(MonitorOptions options, Detection detection);
   bool InChild() const;
+  void TakeGpuBusy(int64_t now_ns);
+  // The entry of a window that is not final, or what its report says; `until_ns`: where one that is
+  // open ends.
+  Result<Entry> Find(WindowId id, int64_t until_ns);
   // Takes the edges of what was sampled long enough ago, or of everything.
-  void Settle(const Recorder& recorder, bool all) EMLIO_EXCLUDES(mu_);
+  void Settle(const Recorder& recorder, bool all);
   // The energies of an entry, whose missing edges are taken from the samples.
   WindowReport Complete(const Recorder& recorder, Entry entry) const;
 
@@ -126,18 +156,27 @@ class Monitor {
   const CpuFacts cpu_;
   const pid_t pid_;
   std::vector<Domain> domains_;
+  std::shared_ptr<HostShare> share_;  // null: this process measures for itself
+  // Used by the sampler's thread.
+  std::unique_ptr<GpuBusy> gpu_busy_;
+  int64_t gpu_busy_ns_ = 0;
+  std::atomic<double> gpu_seconds_{0};
   std::unique_ptr<Sampler> sampler_;
 
-  mutable Mutex mu_;
-  bool stopped_ EMLIO_GUARDED_BY(mu_) = false;
-  WindowId next_id_ EMLIO_GUARDED_BY(mu_) = 1;
-  Entries open_ EMLIO_GUARDED_BY(mu_);
-  Entries closed_ EMLIO_GUARDED_BY(mu_);  // not final yet
-  std::deque<WindowReport> final_ EMLIO_GUARDED_BY(mu_);
-  uint64_t forgotten_ EMLIO_GUARDED_BY(mu_) = 0;
-  // Edges to take, in the order of time: whose, and when.
-  std::deque<std::pair<int64_t, WindowId>> begins_ EMLIO_GUARDED_BY(mu_);
-  std::deque<std::pair<int64_t, WindowId>> ends_ EMLIO_GUARDED_BY(mu_);
+  // Not destroyed in a child of fork, where a lock may be held by a thread that is not there.
+  struct Windows {
+    Mutex mu;
+    bool stopped EMLIO_GUARDED_BY(mu) = false;
+    WindowId next_id EMLIO_GUARDED_BY(mu) = 1;
+    Entries open EMLIO_GUARDED_BY(mu);
+    Entries closed EMLIO_GUARDED_BY(mu);  // not final yet
+    std::deque<WindowReport> final EMLIO_GUARDED_BY(mu);
+    uint64_t forgotten EMLIO_GUARDED_BY(mu) = 0;
+    // Edges to take, in the order of time: when, and whose.
+    std::multimap<int64_t, WindowId> begins EMLIO_GUARDED_BY(mu);
+    std::multimap<int64_t, WindowId> ends EMLIO_GUARDED_BY(mu);
+  };
+  std::unique_ptr<Windows> windows_ = std::make_unique<Windows>();
 };
 
 // A window for as long as a C++ scope lasts.

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "emlio/base/clock.h"
+#include "emlio/energy/gpu_busy.h"
 #include "emlio/energy/library.h"
 #include "emlio/energy/sources.h"
 
@@ -21,6 +23,7 @@ using Device = void*;
 constexpr int kSuccess = 0;
 constexpr int kNotSupported = 3;
 constexpr int kFunctionNotFound = 13;
+constexpr unsigned kPowerAverage = 185;
 constexpr unsigned kPowerInstant = 186;
 constexpr unsigned kScopeGpu = 0;
 constexpr unsigned kScopeModule = 1;
@@ -30,6 +33,10 @@ struct PciInfo {
   char legacy_id[16];
   unsigned domain, bus, device, device_id, subsystem_id;
   char id[32];
+};
+
+struct Utilization {
+  unsigned gpu, memory;  // percent of the latest period of the driver's own
 };
 
 struct FieldValue {
@@ -63,7 +70,11 @@ struct Api {
         energy(
             library.Find<int(Device, unsigned long long*)>("nvmlDeviceGetTotalEnergyConsumption")),
         power(library.Find<int(Device, unsigned*)>("nvmlDeviceGetPowerUsage")),
-        fields(library.Find<int(Device, int, FieldValue*)>("nvmlDeviceGetFieldValues")) {}
+        fields(library.Find<int(Device, int, FieldValue*)>("nvmlDeviceGetFieldValues")),
+        driver(library.Find<int(char*, unsigned)>("nvmlSystemGetDriverVersion")),
+        power_limit(library.Find<int(Device, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit")),
+        persistence(library.Find<int(Device, unsigned*)>("nvmlDeviceGetPersistenceMode")),
+        utilization(library.Find<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates")) {}
 
   int (*init)();
   int (*shutdown)();
@@ -79,6 +90,10 @@ struct Api {
   int (*energy)(Device, unsigned long long*);
   int (*power)(Device, unsigned*);
   int (*fields)(Device, int, FieldValue*);
+  int (*driver)(char*, unsigned);
+  int (*power_limit)(Device, unsigned*);
+  int (*persistence)(Device, unsigned*);
+  int (*utilization)(Device, Utilization*);
 
   std::string Error(int code) const {
     const char* text = error_string != nullptr ? error_string(code) : nullptr;
@@ -112,13 +127,12 @@ int ReadEnergy(const Api& api, Device device, uint64_t* millijoules) {
   return result;
 }
 
-// Power now, which is what can be integrated; on most GPUs of today NVML's plain figure is the mean
-// of a second.
-int ReadInstant(const Api& api, Device device, unsigned scope, uint64_t* milliwatts) {
+int ReadPowerField(const Api& api, Device device, unsigned number, unsigned scope,
+                   uint64_t* milliwatts) {
   if (api.fields == nullptr) return kFunctionNotFound;
   FieldValue field;
   std::memset(&field, 0, sizeof field);
-  field.field = kPowerInstant;
+  field.field = number;
   field.scope = scope;
   const int result = api.fields(device, 1, &field);
   if (result != kSuccess) return result;
@@ -127,6 +141,12 @@ int ReadInstant(const Api& api, Device device, unsigned scope, uint64_t* milliwa
                 : field.type == 1 ? field.value.u
                                   : field.value.ull;
   return kSuccess;
+}
+
+// Power now, which is what can be integrated; on most GPUs of today NVML's plain figure is the mean
+// of a second.
+int ReadInstant(const Api& api, Device device, unsigned scope, uint64_t* milliwatts) {
+  return ReadPowerField(api, device, kPowerInstant, scope, milliwatts);
 }
 
 int ReadAverage(const Api& api, Device device, uint64_t* milliwatts) {
@@ -170,6 +190,36 @@ class NvmlCounter : public Counter {
   const unsigned scope_;
 };
 
+// What is kept of a GPU with every run: figures that tell how far its energy can be compared.
+void AddFacts(const Api& api, Device device, unsigned scope, Domain* domain) {
+  const auto add = [&](const char* name, std::string value) {
+    domain->facts.emplace_back(name, std::move(value));
+  };
+  std::array<char, 96> text{};
+  if (api.driver != nullptr && api.driver(text.data(), text.size() - 1) == kSuccess) {
+    add("driver", text.data());
+  }
+  add("scope", scope == kScopeModule ? "module" : "gpu");
+  unsigned value = 0;
+  if (api.power_limit != nullptr && api.power_limit(device, &value) == kSuccess) {
+    add("power_limit_watts", fmt::format("{}", value * 1e-3));
+  }
+  if (api.persistence != nullptr && api.persistence(device, &value) == kSuccess) {
+    add("persistence", value != 0 ? "on" : "off");
+  }
+  unsigned pending = 0;
+  if (api.mig_mode != nullptr && api.mig_mode(device, &value, &pending) == kSuccess) {
+    add("mig", value == 1 ? "on" : "off");
+  }
+  uint64_t milliwatts = 0;
+  if (ReadInstant(api, device, scope, &milliwatts) == kSuccess) {
+    add("instant_watts", fmt::format("{}", static_cast<double>(milliwatts) * 1e-3));
+  }
+  if (ReadPowerField(api, device, kPowerAverage, scope, &milliwatts) == kSuccess) {
+    add("average_watts", fmt::format("{}", static_cast<double>(milliwatts) * 1e-3));
+  }
+}
+
 Meter MeterOf(const std::shared_ptr<Session>& session, Device device, std::string uuid,
               std::string pci) {
   const Api& api = session->api;
@@ -195,6 +245,7 @@ Meter MeterOf(const std::shared_ptr<Session>& session, Device device, std::strin
   if (api.virtualization != nullptr && api.virtualization(device, &mode) == kSuccess) {
     domain.virtualised = mode == kVirtualGpu;
   }
+  AddFacts(api, device, scope, &domain);
   static constexpr std::pair<Figure, const char*> kFigures[] = {
       {Figure::kEnergy, "total energy"},
       {Figure::kInstant, "instant power"},
@@ -318,6 +369,43 @@ Finding FindNvml(const Host& host) {
                               host.gpus.empty() ? "" : "check the UUIDs with nvidia-smi -L"});
   }
   return finding;
+}
+
+std::unique_ptr<GpuBusy> GpuBusy::Open(const Host& host) {
+  const auto library = Library::Open(host.nvml_library, "EMLIO_NVML_LIBRARY",
+                                     {"libnvidia-ml.so.1", "libnvidia-ml.so"});
+  if (!library.ok()) return nullptr;
+  const Api api(*library);
+  if (api.init == nullptr || api.count == nullptr || api.by_index == nullptr ||
+      api.utilization == nullptr || api.init() != kSuccess) {
+    return nullptr;
+  }
+  const auto session = std::make_shared<Session>(api);
+  unsigned count = 0;
+  if (api.count(&count) != kSuccess) return nullptr;
+  auto busy = std::unique_ptr<GpuBusy>(new GpuBusy);
+  for (unsigned index = 0; index < count; ++index) {
+    Device device = nullptr;
+    Utilization now{};
+    if (api.by_index(index, &device) != kSuccess || api.utilization(device, &now) != kSuccess) {
+      continue;
+    }
+    busy->read_.push_back([session, device]() -> std::optional<double> {
+      Utilization utilization{};
+      if (session->api.utilization(device, &utilization) != kSuccess) return std::nullopt;
+      return utilization.gpu * 0.01;
+    });
+  }
+  if (busy->read_.empty()) return nullptr;
+  return busy;
+}
+
+void GpuBusy::Take(int64_t time_ns) {
+  const int64_t elapsed_ns = last_ns_ == 0 ? 0 : time_ns - last_ns_;
+  last_ns_ = time_ns;
+  for (const auto& read : read_) {
+    if (const auto share = read()) seconds_ += *share * static_cast<double>(elapsed_ns) * 1e-9;
+  }
 }
 
 }  // namespace emlio::energy

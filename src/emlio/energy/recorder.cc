@@ -53,7 +53,8 @@ std::span<const Sample> Recorder::TakeSample() {
     // What is read belongs to some moment of the reading: drivers may take milliseconds.
     const int64_t before_ns = clock_.NowNs();
     const auto reading = counters_[i]->Read();
-    const int64_t time_ns = before_ns + (clock_.NowNs() - before_ns) / 2;
+    const int64_t taken_ns = counters_[i]->taken_ns();
+    const int64_t time_ns = taken_ns != 0 ? taken_ns : before_ns + (clock_.NowNs() - before_ns) / 2;
     if (accumulators_[i].WantsBusy(time_ns)) {
       if (!asked) busy = BusyCpuSeconds();
       asked = true;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy/self_check.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -9,11 +10,17 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/file.h"
+#include "emlio/base/hash128.h"
 #include "emlio/base/thread.h"
+#include "emlio/energy/clock_state.h"
+#include "emlio/energy/host_share.h"
+#include "emlio/energy/sysfs.h"
 
 namespace emlio::energy {
 namespace {
@@ -42,6 +49,12 @@ std::vector<int> AllowedCpus() {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+Result<std::string> DramChecksPath(const std::string& root) {
+  EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());
+  const std::string key = BootId(root) + "\n" + root;
+  return fmt::format("{}/dram-{}", directory, ToHex(Xxh3(key.data(), key.size())));
 }
 
 WindowLabel Label(std::string name) {
@@ -123,6 +136,37 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
     checks.push_back(std::move(check));
   }
   return checks;
+}
+
+Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks) {
+  EMLIO_ASSIGN_OR_RETURN(const std::string path, DramChecksPath(root));
+  std::string text;
+  for (const DramCheck& check : checks) {
+    if (check.rise != Rise::kFlat) continue;
+    text += fmt::format("{} {:.1f} {:.1f}\n", check.id, check.idle_watts, check.load_watts);
+  }
+  if (text.empty()) return RemoveFile(path);
+  EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
+  return file->Commit();
+}
+
+void DoubtFlatDram(const std::string& root, std::vector<Meter>* meters) {
+  const auto path = DramChecksPath(root);
+  if (!path.ok()) return;
+  const auto text = ReadText(*path);
+  if (!text.ok()) return;
+  std::istringstream lines(*text);
+  std::string id;
+  double idle = 0;
+  double load = 0;
+  while (lines >> id >> idle >> load) {
+    for (Meter& meter : *meters) {
+      if (meter.domain.id != id || meter.domain.kind != DomainKind::kDram) continue;
+      meter.domain.doubt = fmt::format(
+          "{:.1f} W at rest and {:.1f} W under a memory load: it does not rise", idle, load);
+    }
+  }
 }
 
 void LoadMemory(int64_t duration_ns) {

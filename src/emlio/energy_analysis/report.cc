@@ -379,6 +379,24 @@ void AddAllocated(EnergyReport* report) {
   }
 }
 
+// Windows of several nodes are one only as far as the nodes' clocks are.
+void JudgeClocks(EnergyReport* report) {
+  for (const RunFigures& run : report->arm.runs) {
+    if (run.nodes.size() < 2) continue;
+    for (const NodeFigures& node : run.nodes) {
+      const int64_t bound_ns = node.clock_bound_ns.value_or(0);
+      if (2 * bound_ns <= node.interval_ns) continue;
+      const std::string text =
+          fmt::format("run {}: the clock of {} may be {} from the others', {} interval", run.id,
+                      node.name, WithUnit(static_cast<double>(bound_ns) * 1e-9, "s"),
+                      bound_ns > node.interval_ns ? "more than one" : "more than half an");
+      report->warnings.push_back(text);
+      if (bound_ns <= node.interval_ns) continue;
+      for (WindowFigures& window : report->windows) window.energy = {.cause = text};
+    }
+  }
+}
+
 void AddQualityWarnings(EnergyReport* report) {
   for (const RunFigures& run : report->arm.runs) {
     for (const energy::Note& note : run.notes) {
@@ -626,6 +644,7 @@ EnergyReport MakeReport(ReportInput input) {
   AddRatios(&report);
   AddModelled(input, &report);
   AddAllocated(&report);
+  JudgeClocks(&report);
   AddQualityWarnings(&report);
   report.meter = MeterText(input, report.arm);
   report.trace = std::move(input.trace);

@@ -291,6 +291,25 @@ TEST(ReportTest, RunsWithTheirStagesGiveTheLadderAndShapley) {
   EXPECT_THAT(TextOf(DocumentOf(without)), Not(HasSubstr("I/O energy")));
 }
 
+TEST(ReportTest, ClocksThatDifferTooMuchAreFlaggedAndThenRefused) {
+  const auto report_with = [](int64_t bound_ms) {
+    ReportInput input = SomeInput();
+    for (RunFigures& run : input.runs) {
+      run.nodes.push_back(run.nodes[0]);
+      run.nodes[0].clock_bound_ns = 0;
+      run.nodes[1].name = "node2";
+      run.nodes[1].clock_bound_ns = bound_ms * kNsPerMs;
+      run.windows = {{.name = "epoch", .windows = 1, .seconds = 9, .energy = run.total}};
+    }
+    return MakeReport(input);
+  };
+  EXPECT_THAT(report_with(40).warnings, IsEmpty());
+  EXPECT_THAT(report_with(60).warnings, Contains(HasSubstr("more than half an interval")));
+  EXPECT_TRUE(report_with(60).windows[0].energy.joules);
+  EXPECT_THAT(report_with(101).warnings, Contains(HasSubstr("more than one interval")));
+  EXPECT_FALSE(report_with(101).windows[0].energy.joules);
+}
+
 TEST(ReportTest, OnlyWhatWasComparedWithAMeterIsSaidToBe) {
   ReportInput input = SomeInput();
   EXPECT_EQ(MakeReport(input).meter, kNotValidated);

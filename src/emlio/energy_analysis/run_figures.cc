@@ -118,6 +118,9 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
   // Of other hosts there are no ticks here: they were asked for the energies of the run.
   if (const auto it = whole.find(node.id); it != whole.end() && !it->second.energies.empty()) {
     energies = it->second.energies;
+  } else if (node.ticks == 0) {
+    energies.resize(info.domains.size());
+    for (energy::Energy& energy : energies) energy.cause = "the store has no samples of it";
   } else {
     EMLIO_ASSIGN_OR_RETURN(energies, reader->EnergyBetween(node, stretch.begin_ns, stretch.end_ns));
   }
@@ -305,8 +308,7 @@ Result<WholeRuns> WholeRunsOf(energy::RunReader* reader, const std::string& run_
   WholeRuns whole;
   EMLIO_RETURN_IF_ERROR(
       reader->ForEachWindow(run_id, [&](int64_t node, const energy::WindowRecord& window) {
-        const auto label = window.labels.find("whole");
-        if (label != window.labels.end() && label->second == "run") whole[node] = window;
+        if (window.id == "run") whole[node] = window;
         return OkStatus();
       }));
   return whole;
@@ -356,17 +358,26 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
   EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
   std::vector<Figure> totals;
+  std::set<std::string> references;  // whose clocks the others' were compared with
   for (const energy::StoredNode& node : nodes) {
+    for (const energy::ClockOffset& offset : node.info.offsets) references.insert(offset.peer);
     EMLIO_ASSIGN_OR_RETURN(NodeFigures one, LoadNode(reader, node, whole));
     figures.seconds = std::max(figures.seconds, one.seconds);
     totals.push_back(one.total);
     if (!one.total.joules) totals.back().cause = fmt::format("{}: {}", one.name, one.total.cause);
     figures.nodes.push_back(std::move(one));
   }
+  for (NodeFigures& node : figures.nodes) {
+    if (!node.clock_bound_ns && references.count(node.name) > 0) node.clock_bound_ns = 0;
+  }
   // A node that was lost makes the total incomplete, never smaller.
   for (const energy::Note& note : figures.notes) {
-    if (note.kind != "node_lost") continue;
-    totals.push_back({.cause = fmt::format("node {} was lost: {}", note.node, note.text)});
+    if (note.kind != "node_lost" && note.kind != "node_unreachable" &&
+        note.kind != "node_refused") {
+      continue;
+    }
+    std::string state = note.kind.substr(std::string_view("node_").size());
+    totals.push_back({.cause = fmt::format("node {} is {}: {}", note.node, state, note.text)});
   }
   figures.total = SumOf(totals);
   figures.failure = FailureOf(run, figures);

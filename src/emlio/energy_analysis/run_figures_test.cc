@@ -67,7 +67,7 @@ TEST(RunFiguresTest, ANodeThatWasLostMakesTheTotalIncomplete) {
   const RunFigures run = Load(&store, "a");
   EXPECT_TRUE(run.nodes[0].total.joules);
   EXPECT_FALSE(run.total.joules);
-  EXPECT_THAT(run.total.cause, HasSubstr("node store1 was lost: no answer"));
+  EXPECT_THAT(run.total.cause, HasSubstr("node store1 is lost: no answer"));
 }
 
 TEST(RunFiguresTest, ANodeWithoutCountersMakesTheTotalNotAvailable) {

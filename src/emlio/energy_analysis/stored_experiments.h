@@ -16,12 +16,11 @@
 // Experiments of several runs, as they lie in a store (ANALYSIS.md, "Labels of runs").
 namespace emlio::energy_analysis {
 
-// Labels of runs, and of the window that is a run as a whole.
+// Labels of runs.
 inline constexpr char kPurposeLabel[] = "purpose";        // "baseline", "stages", ...
 inline constexpr char kBaselineLabel[] = "baseline";      // a BaselineKindName
 inline constexpr char kExperimentLabel[] = "experiment";  // runs that belong together
 inline constexpr char kStagesLabel[] = "stages";          // a StageSet::List
-inline constexpr char kWholeRunLabel[] = "whole";         // of a window: "run"
 inline constexpr char kMeterNoteKind[] = "meter";         // of a note: what a comparison found
 
 // Whether it has all of them.

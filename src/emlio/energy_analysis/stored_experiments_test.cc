@@ -38,7 +38,6 @@ RecordedRun BaselineRunOf(const std::string& id, const std::string& experiment, 
   whole.id = "run";
   whole.name = "sleep";
   whole.end_ns = std::llround(seconds * 1e9);
-  whole.labels = {{kWholeRunLabel, "run"}};
   whole.proxies.cpu_seconds = cpu_seconds;
   return {.id = id,
           .seconds = seconds,

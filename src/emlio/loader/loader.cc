@@ -93,6 +93,7 @@ class Loader::Impl : public SourceClient::Owner {
   explicit Impl(LoaderOptions options)
       : options_(std::move(options)),
         opened_at_ns_(SystemClock().NowNs()),
+        epochs_(options_.observer),
         work_(kWorkQueueChunks) {}
 
   ~Impl() override {
@@ -111,6 +112,7 @@ class Loader::Impl : public SourceClient::Owner {
     EMLIO_ASSIGN_OR_RETURN(const SourceList list, ParseSources(options_.sources));
     EMLIO_RETURN_IF_ERROR(Connect(list, interrupt_check));
     EMLIO_RETURN_IF_ERROR(AwaitManifests(interrupt_check));
+    TellOfEnergyAgents();
     EMLIO_RETURN_IF_ERROR(MakePlan());
     AssignShards();
     return StartWorkers();
@@ -130,6 +132,8 @@ class Loader::Impl : public SourceClient::Owner {
     if (at.step == plan_->steps_per_epoch()) at = {at.epoch + 1, 0};
     if (started_at_ns_ == 0) started_at_ns_ = SystemClock().NowNs();
     pass_epoch_ = at.epoch;
+    epochs_.EndAll(false);  // what a pass before this one left unread
+    epochs_.At({EpochInfo::Side::kLoader, dataset_name(), at.epoch, options_.rank});
     const bool is_open =
         opening_ > 0 && pass_error_.ok() && (end_epoch_ == 0 || at.epoch < end_epoch_);
     if (is_open && at == CursorLocked()) return OkStatus();
@@ -227,7 +231,10 @@ class Loader::Impl : public SourceClient::Owner {
     // Waiting for the consumer is not a lack of progress.
     progress_ns_ = std::max(progress_ns_, begin_ns);
     while (true) {
-      if (receiver_->epoch() != pass_epoch_) return std::shared_ptr<const Batch>();
+      if (receiver_->epoch() != pass_epoch_) {
+        epochs_.EndAll(true);
+        return std::shared_ptr<const Batch>();
+      }
       // The lowest step first: nothing that was handed out is left in here.
       auto found = ready_.begin();
       if (found != ready_.end() && receiver_->MayHandOut(found->first.first, found->first.second)) {
@@ -344,6 +351,20 @@ class Loader::Impl : public SourceClient::Owner {
       if (IsInterrupted(interrupt_check)) return Cancelled("interrupted while connecting");
     }
     return failure_;
+  }
+
+  void TellOfEnergyAgents() const {
+    if (options_.observer == nullptr) return;
+    for (const auto& source : sources_) {
+      if (const std::string agent = source->energy_agent(); !agent.empty()) {
+        options_.observer->OnEnergyAgent(agent);
+      }
+    }
+  }
+
+  std::string_view dataset_name() const {
+    const std::string_view name = sources_.front()->name();
+    return name.substr(name.rfind('/') + 1);
   }
 
   // Asks the user's check, now and then, whether a wait shall end. Lets go of the lock meanwhile.
@@ -533,6 +554,7 @@ class Loader::Impl : public SourceClient::Owner {
     stats_.records += batch.records().size();
     stats_.padded_records += batch.records().size() - batch.valid_records();
     stats_.payload_bytes += batch.payload_bytes();
+    epochs_.Add(batch.epoch(), batch.records().size(), batch.payload_bytes());
     const int64_t now_ns = SystemClock().NowNs();
     stats_.elapsed_ns = now_ns - started_at_ns_;
     if (stats_.time_to_first_batch_ns == 0) stats_.time_to_first_batch_ns = now_ns - opened_at_ns_;
@@ -629,6 +651,7 @@ class Loader::Impl : public SourceClient::Owner {
   int64_t progress_ns_ EMLIO_GUARDED_BY(mu_) = 0;
   int64_t last_interrupt_check_ns_ EMLIO_GUARDED_BY(mu_) = 0;
   LoaderStats stats_ EMLIO_GUARDED_BY(mu_);
+  EpochWatch epochs_ EMLIO_GUARDED_BY(mu_);
 
   BoundedQueue<Work> work_;
   std::unique_ptr<daemon::Daemon> local_daemon_;

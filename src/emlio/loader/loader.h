@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emlio/base/observer.h"
 #include "emlio/base/status.h"
 #include "emlio/dataset/dataset.h"
 #include "emlio/dataset/manifest.h"
@@ -80,6 +81,8 @@ struct LoaderOptions {
   std::string index_directory;
   dataset::BadShardPolicy on_bad_shard = dataset::BadShardPolicy::kError;
   dataset::ProgressCallback index_progress;
+  // Told of passes, and of daemons whose hosts measure their energy. May be null.
+  std::shared_ptr<Observer> observer;
 };
 
 // The whole resumable state of a loader: the first step not handed out yet. A state taken after the

@@ -141,12 +141,20 @@ Status SourceClient::Handle(transport::Event event) {
   return HandleControl(std::move(message));
 }
 
+std::string SourceClient::energy_agent() const {
+  if (energy_port_ == 0) return "";
+  // The host by the name under which it was reached.
+  return fmt::format("{}:{}", options_.endpoint.substr(0, options_.endpoint.rfind(':')),
+                     energy_port_);
+}
+
 Status SourceClient::HandleControl(wire::AnyMessage message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
     if (welcome->version != wire::kProtocolVersion) {
       return Unsupported(fmt::format("the daemon chose protocol version {}, this is version {}",
                                      welcome->version, wire::kProtocolVersion));
     }
+    energy_port_ = welcome->energy_port;
     return OkStatus();
   }
   if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {

@@ -60,6 +60,9 @@ class SourceClient {
   // REQUIRES: OnManifest was called.
   const dataset::Manifest& manifest() const { return manifest_; }
 
+  // "tcp://host:port" of the agent that measures the daemon's host; empty: it told of none.
+  std::string energy_agent() const;
+
   // Opens a session: sends Open, supplies `merged` if the daemon asks for it, and joins the streams
   // once Opened has come. The session before it, if any, is closed.
   void Open(wire::Open open, std::shared_ptr<const dataset::Manifest> merged) EMLIO_EXCLUDES(mu_);
@@ -108,6 +111,7 @@ class SourceClient {
   std::shared_ptr<const dataset::Manifest> merged_;
   daemon::ManifestAssembler assembler_{kMaxManifestBytes};
   dataset::Manifest manifest_;
+  uint16_t energy_port_ = 0;
   // A Join was answered by an Error. The session has ended then, and the control connection tells
   // why; this is what is said if it does not.
   wire::Error join_refused_;

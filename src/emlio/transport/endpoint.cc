@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/transport/endpoint.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -54,6 +55,13 @@ Result<HostPort> ParseDialEndpoint(std::string_view text) {
   if (address->port == 0) return BadAddress(text, "port 0 cannot be dialled");
   if (address->host == "*") return BadAddress(text, "\"*\" cannot be dialled");
   return address;
+}
+
+bool IsLoopback(const std::string& bind) {
+  const std::string host = bind.substr(0, bind.rfind(':'));
+  in_addr ipv4;
+  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
+  return host == "localhost" || host == "[::1]";
 }
 
 Result<std::vector<NumericAddress>> Resolve(const HostPort& address, Lookup lookup) {

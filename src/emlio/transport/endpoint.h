@@ -23,6 +23,10 @@ Result<HostPort> ParseHostPort(std::string_view text);
 // The same after "tcp://"; a port of 0 or the host "*" cannot be dialled.
 Result<HostPort> ParseDialEndpoint(std::string_view text);
 
+// Whether a bind address can be reached from this host only. Names other than localhost are not
+// trusted: what they resolve to is not ours to decide.
+bool IsLoopback(const std::string& bind);
+
 struct NumericAddress {
   std::string endpoint;  // "tcp://127.0.0.1:5555", "tcp://[::1]:5555"
   bool ipv6 = false;

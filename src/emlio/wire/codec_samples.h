@@ -30,6 +30,11 @@ inline std::vector<Sample> Samples() {
                                         .agent = "emlio/0.1.0",
                                         .run_id = SampleHash(0xa0),
                                         .datasets = {"train", "val"}}});
+  samples.push_back({"welcome_energy", Welcome{.version = 1,
+                                               .agent = "emlio/0.1.0",
+                                               .run_id = SampleHash(0xa0),
+                                               .datasets = {"train"},
+                                               .energy_port = 7778}});
   samples.push_back({"describe", Describe{.dataset = "train"}});
   samples.push_back({"manifest_page", ManifestPage{.dataset = "train",
                                                    .digest = SampleHash(0x10),

@@ -57,6 +57,7 @@ struct Schema<Welcome> {
     io.TextOr("agent", m.agent);
     io.Hash("run", m.run_id);
     io.Texts("datasets", m.datasets, kMaxDatasets);
+    io.NumberOr("energy", m.energy_port, 0, 0, 0xffff);
   }
 };
 

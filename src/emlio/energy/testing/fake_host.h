@@ -67,6 +67,11 @@ class FakeHost {
     Zone("intel-rapl:1:0", "core", 20, 81'000'000'000);
     Zone("intel-rapl:1:1", "dram", 8, 31'000'000'000, 65'712'999'613);
   }
+  void SetWatts(const std::string& zone, double watts) {
+    for (FakeZone& one : zones_) {
+      if (one.zone == zone) one.watts = watts;
+    }
+  }
   // Time passes, and counters go on.
   void Advance(double seconds) {
     clock.AdvanceNs(std::llround(seconds * 1e9));

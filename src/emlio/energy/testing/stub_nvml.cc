@@ -4,6 +4,7 @@
 // $EMLIO_STUB_NVML names, one GPU a line, in words "key=value":
 //   uuid=GPU-... pci=00000000:3B:00.0   watts=100   refresh_ms=100   offset_j=123456
 //   period_s=1.3 high_share=0.2 high=3 low=0.5     a square wave of factors of watts
+//   driver=550.1 limit_w=700 persistence=1 busy=40
 //   energy=no  power=no  mig=1  module=1  vgpu=1  lost=1   counter_factor=1.5
 // Time is CLOCK_MONOTONIC, or what StubNvmlSetTimeNs said last.
 #include <algorithm>
@@ -42,6 +43,7 @@ struct Gpu {
 };
 
 std::vector<Gpu> g_gpus;
+int g_users = 0;
 int64_t g_time_ns = -1;
 
 double NowSeconds() {
@@ -86,9 +88,13 @@ double Refreshed(const Gpu& gpu) {
 STUB_EXPORT void StubNvmlSetTimeNs(int64_t time_ns) { g_time_ns = time_ns; }
 
 STUB_EXPORT int nvmlInit_v2() {
+  if (g_users++ > 0) return kSuccess;  // as the driver's: what is open stays
   g_gpus.clear();
   const char* path = std::getenv("EMLIO_STUB_NVML");
-  if (path == nullptr) return 9;  // the driver is not loaded
+  if (path == nullptr) {
+    --g_users;
+    return 9;  // the driver is not loaded
+  }
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     Gpu gpu;
@@ -102,7 +108,10 @@ STUB_EXPORT int nvmlInit_v2() {
   return kSuccess;
 }
 
-STUB_EXPORT int nvmlShutdown() { return kSuccess; }
+STUB_EXPORT int nvmlShutdown() {
+  --g_users;
+  return kSuccess;
+}
 
 STUB_EXPORT const char* nvmlErrorString(int code) {
   switch (code) {
@@ -168,6 +177,32 @@ STUB_EXPORT int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* 
   return kSuccess;
 }
 
+STUB_EXPORT int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+  const std::string driver = g_gpus.empty() ? "" : g_gpus[0].Text("driver");
+  if (driver.empty()) return kNotSupported;
+  std::snprintf(text, size, "%s", driver.c_str());
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
+  if (Find(device)->Text("limit_w").empty()) return kNotSupported;
+  *milliwatts = static_cast<unsigned>(Find(device)->Number("limit_w", 0) * 1000);
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetPersistenceMode(void* device, unsigned* mode) {
+  if (Find(device)->Text("persistence").empty()) return kNotSupported;
+  *mode = Find(device)->Number("persistence", 0) != 0;
+  return kSuccess;
+}
+
+STUB_EXPORT int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
+  if (Find(device)->Text("busy").empty()) return kNotSupported;
+  rates[0] = static_cast<unsigned>(Find(device)->Number("busy", 0));
+  rates[1] = 0;
+  return kSuccess;
+}
+
 STUB_EXPORT int nvmlDeviceGetVirtualizationMode(void* device, unsigned* mode) {
   *mode = Find(device)->Number("vgpu", 0) != 0 ? 2 : 0;
   return kSuccess;
@@ -204,7 +239,8 @@ STUB_EXPORT int nvmlDeviceGetFieldValues(void* device, int count, StubFieldValue
   const Gpu& gpu = *Find(device);
   for (int i = 0; i < count; ++i) {
     const bool module = gpu.Number("module", 0) != 0;
-    const bool known = fields[i].field == 186 && fields[i].scope <= (module ? 1U : 0U);
+    const bool known =
+        (fields[i].field == 185 || fields[i].field == 186) && fields[i].scope <= (module ? 1U : 0U);
     fields[i].result = known && gpu.Text("power") != "no" ? kSuccess : kNotSupported;
     fields[i].type = 1;
     fields[i].value = static_cast<unsigned>(Watts(gpu, Refreshed(gpu)) * 1000);

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy/self_check.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "emlio/energy/testing/live_host.h"
+
+namespace emlio::energy {
+namespace {
+
+using testing::LiveHost;
+
+void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
+  LiveHost host;
+  MonitorOptions options;
+  options.host = host.host();
+  options.interval_ns = 10 * kNsPerMs;
+  auto monitor = Monitor::Start(std::move(options));
+  ASSERT_TRUE(monitor.ok());
+  const auto checks = CheckDram(**monitor, 300 * kNsPerMs, [&] {
+    host.SetWatts("intel-rapl:0:1", 25);  // dram-0, from 10 W; dram-1 stays at 8 W
+    Sleep(300);
+  });
+  ASSERT_TRUE(checks.ok()) << checks.status().ToString();
+  ASSERT_EQ(checks->size(), 2U);
+  EXPECT_EQ((*checks)[0].id, "dram-0");
+  EXPECT_EQ((*checks)[0].rise, Rise::kRises);
+  EXPECT_GT((*checks)[0].load_watts, (*checks)[0].idle_watts);
+  EXPECT_EQ((*checks)[1].rise, Rise::kFlat);
+}
+
+TEST(CheckDramTest, WhatIsFlatIsNotSummedUntilItRises) {
+  LiveHost host;
+  setenv("XDG_RUNTIME_DIR", host.host().root.c_str(), 1);
+  DramCheck check;
+  check.id = "dram-0";
+  check.rise = Rise::kFlat;
+  check.idle_watts = 10;
+  check.load_watts = 10.1;
+  const auto measure = [&]() -> Result<WindowReport> {
+    MonitorOptions options;
+    options.host = host.host();
+    options.interval_ns = 10 * kNsPerMs;
+    EMLIO_ASSIGN_OR_RETURN(const auto monitor, Monitor::Start(std::move(options)));
+    WindowLabel label;
+    const WindowId id = monitor->Open(label);
+    Sleep(300);
+    monitor->Close(id);
+    return monitor->Report(id);
+  };
+  ASSERT_TRUE(KeepDramChecks(host.host().root, {check}).ok());
+  const auto doubted = measure();
+  ASSERT_TRUE(doubted.ok());
+  EXPECT_FALSE(doubted->total.joules);
+  EXPECT_EQ(doubted->total.missing, std::vector<std::string>{"dram-0"});
+  check.rise = Rise::kRises;
+  ASSERT_TRUE(KeepDramChecks(host.host().root, {check}).ok());
+  const auto believed = measure();
+  ASSERT_TRUE(believed.ok());
+  EXPECT_TRUE(believed->total.joules);
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(LoadMemoryTest, TakesAsLongAsItIsAskedTo) {
+  const int64_t begin_ns = SystemClock().NowNs();
+  LoadMemory(50 * kNsPerMs);
+  EXPECT_GE(SystemClock().NowNs() - begin_ns, 50 * kNsPerMs);
+}
+
+// A counter that moves every `period_ns`.
+class SteppingCounter : public Counter {
+ public:
+  explicit SteppingCounter(int64_t period_ns) : period_ns_(period_ns) {}
+  Result<uint64_t> Read() override {
+    return static_cast<uint64_t>(SystemClock().NowNs() / period_ns_);
+  }
+
+ private:
+  const int64_t period_ns_;
+};
+
+Meter SteppingMeter(DomainKind kind, int64_t period_ns) {
+  Meter meter;
+  meter.domain = MakeDomain(kind, "nvml", 0, -1);
+  meter.counter = std::make_unique<SteppingCounter>(period_ns);
+  return meter;
+}
+
+TEST(MeasureUpdatePeriodsTest, FindsHowOftenACounterMoves) {
+  std::vector<Meter> meters;
+  meters.push_back(SteppingMeter(DomainKind::kGpu, 20 * kNsPerMs));
+  meters.push_back(SteppingMeter(DomainKind::kGpu, 3600 * kNsPerSecond));  // stands still
+  meters.push_back(SteppingMeter(DomainKind::kPackage, 5 * kNsPerMs));
+  MeasureUpdatePeriods(&meters, false, 400 * kNsPerMs);
+  EXPECT_NEAR(static_cast<double>(meters[0].domain.update_period_ns), 20e6, 5e6);
+  EXPECT_EQ(meters[1].domain.update_period_ns, 0);
+  EXPECT_EQ(meters[2].domain.update_period_ns, 0) << "only GPUs were asked for";
+  MeasureUpdatePeriods(&meters, true, 400 * kNsPerMs);
+  EXPECT_NEAR(static_cast<double>(meters[2].domain.update_period_ns), 5e6, 2e6);
+}
+
+}  // namespace
+}  // namespace emlio::energy

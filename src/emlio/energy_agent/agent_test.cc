@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_agent/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "emlio/base/mutex.h"
+#include "emlio/energy/testing/live_host.h"
+#include "emlio/energy_agent/link.h"
+#include "emlio/energy_agent/messages.h"
+#include "emlio/transport/transport.h"
+
+namespace emlio::energy_agent {
+namespace {
+
+using energy::testing::kTwoSocketsWatts;
+using energy::testing::LiveHost;
+
+constexpr auto kDeadline = std::chrono::seconds(30);  // against hangs only
+
+void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+std::shared_ptr<energy::Monitor> StartMonitor(const LiveHost& host) {
+  energy::MonitorOptions options;
+  options.host = host.host();
+  options.interval_ns = 20 * kNsPerMs;
+  auto monitor = energy::Monitor::Start(std::move(options));
+  EXPECT_TRUE(monitor.ok()) << monitor.status().ToString();
+  return *std::move(monitor);
+}
+
+// A client that knows nothing but messages.
+class Client {
+ public:
+  explicit Client(const std::string& endpoint) {
+    dialer_ = *transport::DialZmq({});
+    connection_ = *dialer_->Dial(endpoint, 5000);
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    while (!connected_ && std::chrono::steady_clock::now() < until) Poll();
+    EXPECT_TRUE(connected_);
+  }
+  void Send(const AnyMessage& message) { SendBytes(Encode(message)); }
+  void SendBytes(std::vector<uint8_t> bytes) {
+    transport::Message out;
+    out.header = Buffer::Of(std::move(bytes));
+    EXPECT_EQ(dialer_->Send(connection_, &out), transport::SendResult::kSent);
+  }
+  // The next message, which has to be of that type.
+  template <typename M>
+  M Receive() {
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    while (received_.empty() && std::chrono::steady_clock::now() < until) Poll();
+    if (received_.empty()) {
+      ADD_FAILURE() << "nothing came";
+      return {};
+    }
+    const AnyMessage message = received_.front();
+    received_.erase(received_.begin());
+    if (const auto* found = std::get_if<M>(&message)) return *found;
+    ADD_FAILURE() << "another message came: " << message.index();
+    return {};
+  }
+  template <typename M>
+  M Ask(const AnyMessage& question) {
+    Send(question);
+    return Receive<M>();
+  }
+
+ private:
+  void Poll() {
+    std::vector<transport::Event> events;
+    ASSERT_TRUE(dialer_->Poll(50, &events).ok());
+    for (const transport::Event& event : events) {
+      if (event.kind == transport::Event::Kind::kConnected) connected_ = true;
+      if (event.kind != transport::Event::Kind::kMessage) continue;
+      auto message = Decode({event.message.header.data(), event.message.header.size()});
+      ASSERT_TRUE(message.ok()) << message.status().ToString();
+      received_.push_back(*std::move(message));
+    }
+  }
+  std::unique_ptr<transport::Dialer> dialer_;
+  transport::ConnectionId connection_ = 0;
+  bool connected_ = false;
+  std::vector<AnyMessage> received_;
+};
+
+TEST(AgentTest, ARunFromStartToStopHasTheEnergyOfItsTime) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  AgentOptions options;
+  options.role = "storage";
+  options.boot_id = "boot";
+  auto agent = Agent::Start(monitor, options);
+  ASSERT_TRUE(agent.ok()) << agent.status().ToString();
+  Client client((*agent)->endpoint());
+  const auto welcome = client.Ask<Welcome>(Hello{});
+  EXPECT_EQ(welcome.role, "storage");
+  EXPECT_EQ(welcome.boot_id, "boot");
+  EXPECT_EQ(welcome.domains.size(), monitor->domains().size());
+  EXPECT_EQ(client.Ask<Probed>(Probe{5}).nonce, 5U);
+
+  const auto started = client.Ask<Started>(StartRun{"run-1", 0, "job", "R"});
+  EXPECT_EQ(started.run, "run-1");
+  Sleep(300);
+  const energy::WindowId epoch = monitor->Open({"serve", "", 3, 0});
+  Sleep(300);
+  monitor->Close(epoch, {.records = 5, .bytes = 500});
+  const auto so_far = client.Ask<Figures>(Look{"run-1", false, 0});
+  EXPECT_FALSE(so_far.stopped);
+  Sleep(200);
+  const auto figures = client.Ask<Figures>(Look{"run-1", true, 0});
+  EXPECT_TRUE(figures.stopped);
+  const energy::Total total = energy::TotalOf(welcome.domains, figures.energies);
+  ASSERT_TRUE(total.joules);
+  EXPECT_NEAR(*total.joules / (static_cast<double>(figures.end_ns - figures.begin_ns) * 1e-9),
+              kTwoSocketsWatts, 0.15 * kTwoSocketsWatts);
+  ASSERT_EQ(figures.windows.size(), 1U);
+  EXPECT_EQ(figures.windows[0].label.epoch, 3);
+  EXPECT_EQ(figures.windows[0].work.bytes, 500U);
+  // The same answer again, and the same start.
+  EXPECT_EQ(client.Ask<Figures>(Look{"run-1", true, 0}).end_ns, figures.end_ns);
+  EXPECT_EQ(client.Ask<Started>(StartRun{"run-1", 0, "job", "R"}).begin_ns, started.begin_ns);
+}
+
+TEST(AgentTest, ARunMayBeginInThePast) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  auto agent = Agent::Start(monitor, {});
+  ASSERT_TRUE(agent.ok());
+  Sleep(500);
+  Client client((*agent)->endpoint());
+  const auto welcome = client.Ask<Welcome>(Hello{});
+  client.Ask<Started>(StartRun{"run", 400 * kNsPerMs, "", ""});
+  Sleep(200);
+  const auto figures = client.Ask<Figures>(Look{"run", true, 0});
+  EXPECT_GE(figures.end_ns - figures.begin_ns, 600 * kNsPerMs);
+  EXPECT_TRUE(energy::TotalOf(welcome.domains, figures.energies).joules);
+  // Before its samples nothing is known, and that is said.
+  client.Ask<Started>(StartRun{"old", 3600 * kNsPerSecond, "", ""});
+  const auto old = client.Ask<Figures>(Look{"old", true, 0});
+  EXPECT_FALSE(energy::TotalOf(welcome.domains, old.energies).joules);
+  EXPECT_EQ(old.energies[0].state, energy::State::kGap);
+}
+
+TEST(AgentTest, WhoBreaksTheRulesLosesTheConnectionAndNobodyElseDoes) {
+  LiveHost host;
+  auto agent = Agent::Start(StartMonitor(host), {});
+  ASSERT_TRUE(agent.ok());
+  Client good((*agent)->endpoint());
+  good.Ask<Welcome>(Hello{});
+  {
+    Client bad((*agent)->endpoint());
+    EXPECT_EQ(bad.Ask<Error>(Probe{1}).code, Code::kProtocol) << "no Hello";
+  }
+  {
+    Client bad((*agent)->endpoint());
+    bad.SendBytes({0xff, 0x00});
+    EXPECT_EQ(bad.Receive<Error>().code, Code::kProtocol);
+  }
+  {
+    Client future((*agent)->endpoint());
+    EXPECT_EQ(future.Ask<Error>(Hello{7, 9, "future"}).code, Code::kUnsupported);
+  }
+  EXPECT_EQ(good.Ask<Error>(Look{"never", false, 0}).code, Code::kNotFound);
+  EXPECT_EQ(good.Ask<Probed>(Probe{2}).nonce, 2U);
+}
+
+TEST(AgentTest, BeyondLoopbackItListensOnlyWhenAllowed) {
+  LiveHost host;
+  AgentOptions options;
+  options.bind = "0.0.0.0:0";
+  const auto refused = Agent::Start(StartMonitor(host), options);
+  EXPECT_EQ(refused.status().code(), Code::kPermissionDenied);
+  options.insecure = true;
+  const auto allowed = Agent::Start(StartMonitor(host), options);
+  ASSERT_TRUE(allowed.ok());
+  EXPECT_NE((*allowed)->port(), 0);
+}
+
+TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  Mutex mu;
+  std::vector<std::string> peers;
+  AgentOptions options;
+  options.on_peer = [&](const std::string& endpoint) {
+    const MutexLock lock(mu);
+    peers.push_back(endpoint);
+  };
+  auto agent = Agent::Start(monitor, options);
+  ASSERT_TRUE(agent.ok());
+  {
+    auto link = Link::Start((*agent)->endpoint());
+    ASSERT_TRUE(link.ok());
+    (*link)->OnEnergyAgent("tcp://storage:7");
+    const uint64_t read = (*link)->Open({"read", "R", 1, 0});
+    EpochInfo info;
+    info.epoch = 1;
+    const uint64_t epoch = (*link)->OnEpochBegin(info);
+    Sleep(300);
+    (*link)->Close(read);
+    (*link)->OnEpochEnd(epoch, {.records = 3, .bytes = 30, .complete = true});
+    (*link)->Open({"left open", "", -1, -1});
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool none = (*link)->Open({"child", "", -1, -1}) == 0;
+      link->reset();
+      _exit(none ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  const auto until = std::chrono::steady_clock::now() + kDeadline;
+  std::vector<energy::WindowReport> windows;
+  while (windows.size() < 3 && std::chrono::steady_clock::now() < until) {
+    Sleep(20);
+    windows = *monitor->Reports();
+  }
+  ASSERT_EQ(windows.size(), 3U);
+  EXPECT_EQ(windows[0].label.name, "read");
+  EXPECT_TRUE(windows[0].total.joules);
+  EXPECT_EQ(windows[1].label.name, "epoch");
+  EXPECT_EQ(windows[1].work.records, 3U);
+  EXPECT_EQ(windows[2].label.name, "left open") << "its connection's end ended it";
+  const MutexLock lock(mu);
+  EXPECT_THAT(peers, ::testing::ElementsAre("tcp://storage:7"));
+}
+
+TEST(LinkTest, WithoutAnAgentTheProcessGoesOn) {
+  auto link = Link::Start("tcp://127.0.0.1:1");
+  ASSERT_TRUE(link.ok());
+  (*link)->Close((*link)->Open({"read", "", -1, -1}));
+}
+
+}  // namespace
+}  // namespace emlio::energy_agent

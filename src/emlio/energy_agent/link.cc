@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_agent/link.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "emlio/base/clock.h"
+#include "emlio/base/log.h"
+#include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
+#include "emlio/energy/epoch_observer.h"
+#include "emlio/energy_agent/messages.h"
+#include "emlio/transport/transport.h"
+
+namespace emlio::energy_agent {
+namespace {
+
+constexpr size_t kMaxWaiting = 100'000;  // messages
+constexpr int kConnectTimeoutMs = 5000;
+constexpr int64_t kFlushNs = 2 * kNsPerSecond;
+constexpr int kPollMs = 1000;
+
+bool IsProbed(const transport::Message& message) {
+  const auto decoded = Decode({message.header.data(), message.header.size()});
+  return decoded.ok() && std::holds_alternative<Probed>(*decoded);
+}
+
+}  // namespace
+
+class Link::Impl {
+ public:
+  explicit Impl(std::unique_ptr<transport::Dialer> dialer)
+      : dialer_(std::move(dialer)), pid_(getpid()) {}
+
+  ~Impl() {
+    quit_ = true;
+    dialer_->Wake();
+    thread_.Join();
+  }
+
+  Status Connect(const std::string& endpoint) {
+    EMLIO_ASSIGN_OR_RETURN(connection_, dialer_->Dial(endpoint, kConnectTimeoutMs));
+    EMLIO_ASSIGN_OR_RETURN(thread_,
+                           Thread::Start("emlio-link", [this](std::stop_token) { Run(); }));
+    return OkStatus();
+  }
+
+  bool InChild() const { return getpid() != pid_; }
+
+  uint64_t Open(energy::WindowLabel label) EMLIO_EXCLUDES(mu_) {
+    if (InChild()) return 0;
+    Window window;
+    window.label = std::move(label);
+    window.begin_ns = SystemClock().NowNs();
+    const MutexLock lock(mu_);
+    window.key = ++last_key_;
+    // The end is told with all of it: labels are short, and the begin may have been dropped.
+    open_.push_back(window);
+    Enqueue(window);
+    return window.key;
+  }
+
+  void Close(uint64_t key, energy::WindowWork work) EMLIO_EXCLUDES(mu_) {
+    if (key == 0 || InChild()) return;
+    const int64_t now_ns = SystemClock().NowNs();
+    const MutexLock lock(mu_);
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].key != key) continue;
+      Window window = std::move(open_[i]);
+      open_.erase(open_.begin() + static_cast<ptrdiff_t>(i));
+      window.end_ns = now_ns;
+      window.work = work;
+      return Enqueue(std::move(window));
+    }
+  }
+
+  void Tell(AnyMessage message) EMLIO_EXCLUDES(mu_) {
+    if (InChild()) return;
+    const MutexLock lock(mu_);
+    Enqueue(std::move(message));
+  }
+
+ private:
+  void Enqueue(AnyMessage message) EMLIO_REQUIRES(mu_) {
+    if (lost_) return;
+    if (waiting_.size() >= kMaxWaiting) {
+      if (!overflowed_) LogWarning("more energy windows than can be told of: some are left out");
+      overflowed_ = true;
+      return;
+    }
+    waiting_.push_back(std::move(message));
+    dialer_->Wake();
+  }
+
+  void Run() EMLIO_EXCLUDES(mu_) {
+    std::vector<transport::Event> events;
+    int64_t quit_by_ns = 0;
+    bool connected = false;
+    bool probed = false;  // the last question: its answer says that all before was taken
+    while (true) {
+      events.clear();
+      Status status = dialer_->Poll(quit_by_ns == 0 ? kPollMs : 10, &events);
+      for (const transport::Event& event : events) {
+        if (event.kind == transport::Event::Kind::kConnected) {
+          connected = true;
+          Hello hello;
+          hello.agent = "emlio";
+          transport::Message out;
+          out.header = Buffer::Of(Encode(hello));
+          (void)dialer_->Send(connection_, &out);  // the first message always has room
+        }
+        if (event.kind == transport::Event::Kind::kLost) status = event.reason;
+        if (event.kind == transport::Event::Kind::kMessage && IsProbed(event.message)) return;
+      }
+      const MutexLock lock(mu_);
+      if (!status.ok()) {
+        LogWarning("energy windows of this process are not recorded from here on: {}",
+                   status.message());
+        lost_ = true;
+        waiting_.clear();
+        return;
+      }
+      while (connected && !waiting_.empty()) {
+        transport::Message out;
+        out.header = Buffer::Of(Encode(waiting_.front()));
+        if (dialer_->Send(connection_, &out) != transport::SendResult::kSent) break;
+        waiting_.pop_front();
+      }
+      if (!quit_) continue;
+      if (quit_by_ns == 0) quit_by_ns = SystemClock().NowNs() + kFlushNs;
+      if (SystemClock().NowNs() >= quit_by_ns) return;
+      if (!connected || !waiting_.empty() || probed) continue;
+      transport::Message out;
+      out.header = Buffer::Of(Encode(Probe{}));
+      probed = dialer_->Send(connection_, &out) == transport::SendResult::kSent;
+    }
+  }
+
+  const std::unique_ptr<transport::Dialer> dialer_;
+  const pid_t pid_;
+  transport::ConnectionId connection_ = 0;
+  std::atomic<bool> quit_{false};
+
+  Mutex mu_;
+  std::deque<AnyMessage> waiting_ EMLIO_GUARDED_BY(mu_);
+  std::vector<Window> open_ EMLIO_GUARDED_BY(mu_);
+  uint64_t last_key_ EMLIO_GUARDED_BY(mu_) = 0;
+  bool lost_ EMLIO_GUARDED_BY(mu_) = false;
+  bool overflowed_ EMLIO_GUARDED_BY(mu_) = false;
+
+  Thread thread_;
+};
+
+Result<std::shared_ptr<Link>> Link::Start(const std::string& endpoint) {
+  EMLIO_ASSIGN_OR_RETURN(auto dialer, transport::DialZmq({}));
+  auto impl = std::make_unique<Impl>(std::move(dialer));
+  EMLIO_RETURN_IF_ERROR(impl->Connect(endpoint));
+  return std::shared_ptr<Link>(new Link(std::move(impl)));
+}
+
+std::shared_ptr<Link> Link::FromEnvironment() {
+  const char* endpoint = std::getenv(kLinkVariable);
+  if (endpoint == nullptr || *endpoint == '\0') return nullptr;
+  auto link = Start(endpoint);
+  if (link.ok()) return *std::move(link);
+  LogWarning("energy windows of this process are not recorded (${}): {}", kLinkVariable,
+             link.status().message());
+  return nullptr;
+}
+
+Link::Link(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Link::~Link() {
+  // In a child there is neither its thread nor its connection.
+  if (impl_->InChild()) (void)impl_.release();
+}
+
+uint64_t Link::Open(energy::WindowLabel label) { return impl_->Open(std::move(label)); }
+void Link::Close(uint64_t number, energy::WindowWork work) { impl_->Close(number, work); }
+
+uint64_t Link::OnEpochBegin(const EpochInfo& info) { return Open(energy::LabelOf(info)); }
+void Link::OnEpochEnd(uint64_t number, const EpochWork& work) {
+  Close(number, {work.records, work.bytes});
+}
+void Link::OnEnergyAgent(std::string_view endpoint) { impl_->Tell(Peer{std::string(endpoint)}); }
+
+}  // namespace emlio::energy_agent

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "emlio/base/observer.h"
+#include "emlio/base/status.h"
+#include "emlio/energy/monitor.h"
+
+namespace emlio::energy_agent {
+
+// Where a coordinator tells the processes that it starts how to reach it: "tcp://127.0.0.1:port".
+inline constexpr char kLinkVariable[] = "EMLIO_ENERGY_AGENT";
+
+// Tells an agent on the same host of this process's windows and epochs, and of the agents of the
+// hosts that its data come from. All functions return at once: a thread of its own sends. What
+// happens to the connection is told in a warning and changes nothing else. Thread-safe; in a child
+// made by fork it does nothing.
+class Link : public Observer {
+ public:
+  static Result<std::shared_ptr<Link>> Start(const std::string& endpoint);
+  // What kLinkVariable says; null when it is not set, or with a warning when it does not work.
+  static std::shared_ptr<Link> FromEnvironment();
+  // Waits until the agent has taken what there is to tell, for at most two seconds.
+  ~Link() override;
+
+  // Windows of this process: Open returns a number for Close, 0 when nothing is recorded.
+  uint64_t Open(energy::WindowLabel label);
+  void Close(uint64_t number, energy::WindowWork work = {});
+
+  uint64_t OnEpochBegin(const EpochInfo& info) override;
+  void OnEpochEnd(uint64_t number, const EpochWork& work) override;
+  void OnEnergyAgent(std::string_view endpoint) override;
+
+ private:
+  class Impl;
+  explicit Link(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace emlio::energy_agent

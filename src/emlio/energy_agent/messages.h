@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "emlio/base/status.h"
+#include "emlio/energy/activity.h"
+#include "emlio/energy/monitor.h"
+#include "emlio/energy/run.h"
+
+// The messages of AGENT.md and their codec.
+namespace emlio::energy_agent {
+
+inline constexpr uint32_t kVersion = 1;
+inline constexpr size_t kMaxMessageBytes = size_t{4} << 20;
+inline constexpr size_t kMaxElements = 4096;
+inline constexpr size_t kMaxTextBytes = 4096;
+inline constexpr size_t kMaxWindowsAMessage = 256;
+
+struct Hello {
+  uint32_t min_version = kVersion;
+  uint32_t max_version = kVersion;
+  std::string agent;
+};
+struct Welcome {
+  uint32_t version = kVersion;
+  std::string node;
+  std::string boot_id;
+  std::string role;
+  int64_t interval_ns = 0;
+  std::vector<energy::Domain> domains;  // what others need to know of them
+  std::vector<energy::Absence> absent;
+};
+struct Probe {
+  uint64_t nonce = 0;
+};
+struct Probed {
+  uint64_t nonce = 0;
+  energy::Moment at;
+};
+struct StartRun {
+  std::string run;
+  int64_t ago_ns = 0;
+  std::string name;
+  std::string stage;
+};
+struct Started {
+  std::string run;
+  energy::Moment at;
+  int64_t begin_ns = 0;
+  energy::ClockReading clock;
+};
+struct Look {
+  std::string run;
+  bool stop = false;
+  uint64_t after = 0;
+};
+struct Figures {
+  std::string run;
+  energy::Moment at;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  bool stopped = false;
+  std::vector<energy::Energy> energies;  // in the order of Welcome.domains
+  energy::ClockReading clock;
+  std::vector<energy::WindowReport> windows;  // without totals, which follow from the rest
+  bool more = false;
+  energy::SamplerStats stats;
+  energy::Activity proxies;
+};
+struct Window {
+  uint64_t key = 0;
+  energy::WindowLabel label;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  energy::WindowWork work;
+};
+struct Peer {
+  std::string endpoint;
+};
+struct Error {
+  Code code = Code::kInternal;
+  std::string text;
+  std::string run;
+};
+
+using AnyMessage = std::variant<Hello, Welcome, Probe, Probed, StartRun, Started, Look, Figures,
+                                Window, Peer, Error>;
+
+// Texts that are too long or no UTF-8 are cut, and more elements than allowed are left out: what is
+// written can be read, as long as it is no longer than kMaxMessageBytes.
+std::vector<uint8_t> Encode(const AnyMessage& message);
+// kProtocol, or kUnsupported for an unknown type. Reads any bytes; allocates no more than their
+// size warrants.
+Result<AnyMessage> Decode(std::span<const uint8_t> bytes);
+
+}  // namespace emlio::energy_agent

@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+// Runs over several nodes, each of them a process with counters and a clock of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "emlio/base/clock.h"
+#include "emlio/energy/testing/live_host.h"
+#include "emlio/energy_agent/node_set.h"
+
+namespace emlio::energy_agent {
+namespace {
+
+using energy::testing::kTwoSocketsWatts;
+
+constexpr double kClose = 0.15;
+constexpr int64_t kIntervalNs = 50 * kNsPerMs;  // of node_process.cc
+
+void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+class NodeProcess {
+ public:
+  NodeProcess(const std::string& name, const std::string& counters = "two-sockets",
+              int64_t offset_ms = 0, bool synchronised = true) {
+    int in[2];
+    int out[2];
+    EXPECT_EQ(pipe2(in, O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+    std::vector<std::string> words = {EMLIO_ENERGY_NODE, name, counters, std::to_string(offset_ms),
+                                      synchronised ? "yes" : "no"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, argv[0], &files, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    close(in[0]);
+    close(out[1]);
+    input_ = in[1];
+    char byte = 0;
+    while (read(out[0], &byte, 1) == 1 && byte != '\n') endpoint_ += byte;
+    close(out[0]);
+    EXPECT_NE(endpoint_, "") << "the node did not start";
+  }
+  ~NodeProcess() {
+    if (input_ >= 0) close(input_);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  }
+  void Kill() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  pid_t pid_ = -1;
+  int input_ = -1;
+  std::string endpoint_;
+};
+
+NodeSetOptions Options() {
+  NodeSetOptions options;
+  options.run_id = "run";
+  options.silence_ms = 2000;
+  return options;
+}
+
+std::unique_ptr<NodeSet> Nodes(const std::vector<const NodeProcess*>& nodes,
+                               NodeSetOptions options = Options()) {
+  auto set = NodeSet::Start(std::move(options));
+  EXPECT_TRUE(set.ok()) << set.status().ToString();
+  for (const NodeProcess* node : nodes) (*set)->Add(node->endpoint());
+  return *std::move(set);
+}
+
+double Seconds(const energy::WindowReport& run) {
+  return static_cast<double>(run.end_ns - run.begin_ns) * 1e-9;
+}
+
+TEST(NodesTest, EveryNodeIsInTheTotal) {
+  const NodeProcess a("a");
+  const NodeProcess b("b");
+  const NodeProcess c("c");
+  auto set = Nodes({&a, &b, &c});
+  const auto started = set->Begin();
+  ASSERT_EQ(started.size(), 3U);
+  for (const NodeReport& node : started) EXPECT_TRUE(node.started.has_value()) << node.cause;
+  ASSERT_TRUE(SpreadNs(std::nullopt, started, false).has_value());
+  EXPECT_LT(*SpreadNs(std::nullopt, started, false), kNsPerSecond);
+  Sleep(1500);
+  const auto nodes = set->End();
+  energy::Total own;
+  own.state = energy::State::kMeasured;
+  own.joules = 10;
+  const RunTotal total = TotalOf("here", &own, nodes);
+  ASSERT_TRUE(total.complete);
+  double expected = 10;
+  for (const NodeReport& node : nodes) {
+    EXPECT_EQ(node.state, NodeState::kWhole) << node.cause;
+    EXPECT_FALSE(node.joined_late);
+    EXPECT_EQ(node.role, "storage");
+    EXPECT_GE(Seconds(node.run), 1.5);
+    EXPECT_TRUE(node.stopped && node.start_clock && node.stop_clock);
+    expected += kTwoSocketsWatts * Seconds(node.run);
+  }
+  EXPECT_NEAR(*total.joules, expected, kClose * expected);
+  EXPECT_THAT(total.nodes, ::testing::ElementsAre("here", "a", "b", "c"));
+  EXPECT_TRUE(SpreadNs(energy::ReadMoment(), nodes, true).has_value());
+}
+
+TEST(NodesTest, AClockThatIsOffIsFoundWithABoundAndJudged) {
+  const NodeProcess exact("exact");
+  const NodeProcess half("half", "two-sockets", 35);
+  const NodeProcess ahead("ahead", "two-sockets", 400);
+  const NodeProcess behind("behind", "two-sockets", -5000, false);
+  auto set = Nodes({&exact, &half, &ahead, &behind});
+  const auto started = set->Begin();
+  const auto nodes = set->End();
+  ASSERT_EQ(nodes.size(), 4U);
+  const int64_t offsets_ms[] = {0, 35, 400, -5000};
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    ASSERT_TRUE(nodes[i].offset) << nodes[i].cause;
+    EXPECT_LE(std::abs(nodes[i].offset->offset_ns - offsets_ms[i] * kNsPerMs),
+              nodes[i].offset->bound_ns)
+        << "the true offset lies within the bound";
+    EXPECT_EQ(nodes[i].interval_ns, kIntervalNs);
+  }
+  EXPECT_EQ(nodes[1].clock,
+            energy::JudgeClock(nodes[1].offset->offset_ns, nodes[1].offset->bound_ns, kIntervalNs));
+  EXPECT_EQ(nodes[2].clock, energy::ClockState::kRefused);
+  EXPECT_EQ(nodes[3].clock, energy::ClockState::kRefused);
+  EXPECT_TRUE(nodes[2].stop_clock->synchronised);
+  EXPECT_FALSE(nodes[3].stop_clock->synchronised) << "said, not assumed";
+  // Offsets are taken off before moments are compared.
+  EXPECT_LT(*SpreadNs(std::nullopt, started, false), 2 * kNsPerSecond);
+}
+
+TEST(NodesTest, ANodeThatDiesMakesTheTotalIncompleteAndNotSmaller) {
+  const NodeProcess a("a");
+  NodeProcess b("b");
+  auto set = Nodes({&a, &b});
+  set->Begin();
+  Sleep(300);
+  b.Kill();
+  Sleep(300);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
+  EXPECT_EQ(nodes[1].state, NodeState::kLost);
+  EXPECT_NE(nodes[1].cause, "");
+  const RunTotal total = TotalOf("", nullptr, nodes);
+  EXPECT_FALSE(total.complete);
+  EXPECT_FALSE(total.joules);
+  ASSERT_EQ(total.missing.size(), 1U);
+  EXPECT_EQ(total.missing[0].first, "b");
+}
+
+TEST(NodesTest, ANodeWithoutCountersMakesTheTotalIncomplete) {
+  const NodeProcess a("a");
+  const NodeProcess bare("bare", "none");
+  auto set = Nodes({&a, &bare});
+  set->Begin();
+  Sleep(200);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[1].state, NodeState::kWhole) << "its answer is whole: it has no counters";
+  for (const energy::Energy& energy : nodes[1].run.energies) {
+    EXPECT_FALSE(energy.joules);
+    EXPECT_NE(energy.cause, "");
+  }
+  const RunTotal total = TotalOf("", nullptr, nodes);
+  EXPECT_FALSE(total.joules);
+  ASSERT_EQ(total.missing.size(), 1U);
+  EXPECT_EQ(total.missing[0].first, "bare");
+}
+
+TEST(NodesTest, ANodeThatCannotBeReachedIsNamed) {
+  NodeSetOptions options = Options();
+  options.connect_timeout_ms = 500;
+  const NodeProcess a("a");
+  auto set = Nodes({&a}, std::move(options));
+  set->Add("127.0.0.1:1");
+  set->Begin();
+  Sleep(100);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
+  EXPECT_EQ(nodes[1].state, NodeState::kUnreachable);
+  EXPECT_NE(nodes[1].cause, "");
+  EXPECT_FALSE(TotalOf("", nullptr, nodes).joules);
+}
+
+TEST(NodesTest, ANodeFoundLateHasTheEnergyFromTheBeginOn) {
+  const NodeProcess a("a");
+  const NodeProcess late("late");
+  Sleep(200);
+  auto set = Nodes({&a});
+  set->Begin();
+  Sleep(700);
+  set->Add(late.endpoint());
+  set->Add(late.endpoint());
+  Sleep(700);
+  const auto nodes = set->End();
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_TRUE(nodes[1].joined_late);
+  EXPECT_EQ(nodes[1].state, NodeState::kWhole) << nodes[1].cause;
+  EXPECT_NEAR(Seconds(nodes[1].run), Seconds(nodes[0].run), 0.3);
+  EXPECT_TRUE(TotalOf("", nullptr, nodes).joules);
+}
+
+TEST(NodesTest, OneHostCountsOnceHoweverManyAgentsItHas) {
+  const NodeProcess a("a");
+  const NodeProcess same("a");
+  NodeSetOptions options = Options();
+  auto set = Nodes({&a, &same}, options);
+  set->Begin();
+  Sleep(500);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
+  EXPECT_EQ(nodes[1].state, NodeState::kSameHost);
+  const RunTotal total = TotalOf("", nullptr, nodes);
+  ASSERT_TRUE(total.joules);
+  EXPECT_EQ(*total.joules, *nodes[0].run.total.joules);
+  // The coordinator's own host is no second one either.
+  options.boot_id = "boot-of-a";
+  options.run_id = "other";
+  auto own = Nodes({&a}, options);
+  own->Begin();
+  EXPECT_EQ(own->End()[0].state, NodeState::kSameHost);
+}
+
+}  // namespace
+}  // namespace emlio::energy_agent

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "console.h"
+#include "emlio/base/file.h"
+#include "emlio/energy/monitor.h"
+#include "emlio/energy_agent/agent.h"
+#include "energy_commands.h"
+#include "energy_live.h"
+#include "interrupt.h"
+
+namespace emlio::tool {
+
+int RunEnergyAgent(const EnergyAgentCommand& command) {
+  const InterruptFlag interrupt;
+  if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
+  energy::MonitorOptions options;
+  options.host = command.source.host;
+  options.node = command.node;
+  options.interval_ns = command.source.interval_ms * kNsPerMs;
+  auto started = energy::Monitor::Start(std::move(options));
+  if (!started.ok()) return Fail(started.status());
+  const std::shared_ptr<energy::Monitor> monitor = *std::move(started);
+  energy_agent::AgentOptions agent_options = command.agent;
+  agent_options.root = command.source.host.root;
+  auto agent = energy_agent::Agent::Start(monitor, std::move(agent_options));
+  if (!agent.ok()) {
+    const int exit_code = Fail(agent.status());
+    return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+  }
+  if (!command.ready_file.empty()) {
+    const auto write = [&]() -> Status {
+      EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(command.ready_file));
+      const std::string text = (*agent)->endpoint() + "\n";
+      EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
+      return file->Commit();
+    };
+    if (const Status status = write(); !status.ok()) {
+      return Fail(status.WithContext("--ready-file"));
+    }
+  }
+  fmt::print(stderr, "emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
+  {
+    LiveView live(*monitor, isatty(STDERR_FILENO) == 1);
+    while (!InterruptFlag::IsSet()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      live.Update();
+    }
+  }
+  if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
+  return kExitOk;
+}
+
+}  // namespace emlio::tool

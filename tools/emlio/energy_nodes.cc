@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "energy_nodes.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "energy_json.h"
+#include "text.h"
+
+namespace emlio::tool {
+namespace {
+
+using energy_agent::NodeReport;
+using energy_agent::NodeState;
+using nlohmann::ordered_json;
+
+double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+ordered_json MomentJson(const energy::Moment& moment) {
+  return {{"monotonic_ns", moment.monotonic_ns}, {"unix_ns", moment.wall_ns}};
+}
+
+template <typename T, typename Make>
+ordered_json OrNull(const std::optional<T>& value, const Make& make) {
+  return value ? ordered_json(make(*value)) : ordered_json(nullptr);
+}
+
+const std::string& NameOf(const NodeReport& node) {
+  return node.node.empty() ? node.endpoint : node.node;
+}
+
+}  // namespace
+
+ordered_json ClockJson(const energy::ClockReading& reading) {
+  return {{"offset_ms", Ms(reading.offset_ns)},
+          {"esterror_ms", Ms(reading.esterror_ns)},
+          {"maxerror_ms", Ms(reading.maxerror_ns)},
+          {"synchronised", reading.synchronised}};
+}
+
+ordered_json NodeJson(const NodeReport& node) {
+  const double seconds = static_cast<double>(node.run.end_ns - node.run.begin_ns) * 1e-9;
+  ordered_json json = {{"node", NameOf(node)},
+                       {"endpoint", node.endpoint},
+                       {"role", node.role},
+                       {"boot_id", node.boot_id},
+                       {"state", energy_agent::NodeStateName(node.state)}};
+  if (!node.cause.empty()) json["cause"] = node.cause;
+  if (node.joined_late) json["joined_late"] = true;
+  json["interval_ms"] = Ms(node.interval_ns);
+  json["clock"] = {
+      {"state", energy::ClockStateName(node.clock)},
+      {"offset_ms", OrNull(node.offset, [](const auto& o) { return Ms(o.offset_ns); })},
+      {"bound_ms", OrNull(node.offset, [](const auto& o) { return Ms(o.bound_ns); })},
+      {"at_start", OrNull(node.start_clock, &ClockJson)},
+      {"at_stop", OrNull(node.stop_clock, &ClockJson)}};
+  json["started"] = OrNull(node.started, &MomentJson);
+  json["stopped"] = OrNull(node.stopped, &MomentJson);
+  // Of one that is lost what it told last is not what it used.
+  const bool known = node.state == NodeState::kWhole || node.state == NodeState::kSameHost;
+  if (known) {
+    json["seconds"] = seconds;
+    json["total"] = TotalJson(node.run.total, seconds);
+    ordered_json domains = ordered_json::array();
+    for (size_t i = 0; i < node.run.energies.size(); ++i) {
+      domains.push_back(EnergyJson(node.domains[i], node.run.energies[i], seconds));
+    }
+    json["domains"] = std::move(domains);
+    json["proxies"] = ActivityJson(node.proxies);
+    json["sampler"] = SamplerJson(node.stats);
+  } else {
+    json["total"] = {{"state", "unavailable"}, {"joules", nullptr}};
+  }
+  json["absent"] = AbsentJson(node.absent);
+  ordered_json windows = ordered_json::array();
+  for (const energy::WindowReport& window : node.windows) {
+    windows.push_back(WindowJson(node.domains, window));
+  }
+  json["windows"] = std::move(windows);
+  return json;
+}
+
+ordered_json RunTotalJson(const energy_agent::RunTotal& total) {
+  ordered_json json = {
+      {"state", total.complete ? energy::StateName(total.state) : "incomplete"},
+      {"joules", total.joules ? ordered_json(*total.joules) : ordered_json(nullptr)},
+      {"uncertainty_joules",
+       total.joules ? ordered_json(total.uncertainty_joules) : ordered_json(nullptr)},
+      {"nodes", total.nodes}};
+  ordered_json missing = ordered_json::array();
+  for (const auto& [node, cause] : total.missing) {
+    missing.push_back({{"node", node}, {"cause", cause}});
+  }
+  json["missing"] = std::move(missing);
+  return json;
+}
+
+std::string NodesTable(const std::string& own_name, const energy::Total& own,
+                       const std::vector<NodeReport>& nodes, const energy_agent::RunTotal& total) {
+  Table table({{"node"}, {"role"}, {"energy", true}, {"+-", true}, {"clock"}, {"state"}});
+  const auto row = [&](const std::string& name, const std::string& role,
+                       const energy::Total* energy, const std::string& clock, std::string state) {
+    const bool known = energy != nullptr && energy->joules.has_value();
+    table.AddRow({Printable(name), Printable(role), known ? FormatJoules(energy->joules) : "n/a",
+                  known ? FormatJoules(energy->uncertainty_joules) : "", clock, std::move(state)});
+  };
+  row(own_name, "this host", &own, "", std::string(energy::StateName(own.state)));
+  for (const NodeReport& node : nodes) {
+    std::string clock;
+    if (node.offset) {
+      clock = fmt::format("{:+.2f} +- {:.2f} ms, {}", Ms(node.offset->offset_ns),
+                          Ms(node.offset->bound_ns), energy::ClockStateName(node.clock));
+      if (node.stop_clock && !node.stop_clock->synchronised) clock += ", unsynchronised";
+    }
+    std::string state(energy_agent::NodeStateName(node.state));
+    if (node.state == NodeState::kSameHost) state = "counted already: the same host";
+    if (node.joined_late) state += ", found late";
+    row(NameOf(node), node.role, node.state == NodeState::kWhole ? &node.run.total : nullptr, clock,
+        state);
+  }
+  energy::Total sum;
+  sum.joules = total.joules;
+  sum.uncertainty_joules = total.uncertainty_joules;
+  row("all nodes", "", &sum, "",
+      total.complete ? std::string(energy::StateName(total.state)) : "incomplete");
+  std::string text = table.Render(OutputColumns());
+  for (const auto& [node, cause] : total.missing) {
+    text += WrapWords(fmt::format("{}: {}", node, cause), 2, OutputColumns());
+  }
+  return text;
+}
+
+}  // namespace emlio::tool

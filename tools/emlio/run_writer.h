@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emlio/base/mutex.h"
+#include "emlio/base/status.h"
+#include "emlio/energy/monitor.h"
+#include "emlio/energy/run.h"
+#include "emlio/energy/run_store.h"
+#include "emlio/energy_agent/node_set.h"
+
+namespace emlio::tool {
+
+// Writes a run into a store while it is measured: ticks and windows of this host as they come, what
+// other nodes told at the end. What cannot be written is told in a warning and stops nothing. Made
+// before the monitor, which calls on_tick and on_window.
+class RunWriter {
+ public:
+  // For MonitorOptions. Both may be called by the sampler's thread until the monitor has stopped.
+  void OnTick(const energy::TickView& tick) EMLIO_EXCLUDES(mu_);
+  void OnWindow(const energy::WindowReport& window) EMLIO_EXCLUDES(mu_);
+
+  // From here on there is a store; the ticks before are written, too.
+  Status Begin(const std::string& path, const energy::Run& run, const energy::Monitor& monitor,
+               const std::string& boot_id, std::string facts) EMLIO_EXCLUDES(mu_);
+
+  // The run's own window on this host begins.
+  void SetRunWindow(energy::WindowId window, const energy::Moment& began) EMLIO_EXCLUDES(mu_);
+
+  struct Outcome {
+    energy::Moment ended;
+    energy::ClockReading clock_began;
+    energy::ClockReading clock_ended;
+    energy::Activity activity;
+    std::optional<int> exit_status;
+  };
+  // REQUIRES: the monitor has stopped.
+  Status End(const energy::Monitor& monitor, const Outcome& outcome,
+             const std::vector<energy_agent::NodeReport>& others) EMLIO_EXCLUDES(mu_);
+
+ private:
+  struct EarlyTick {
+    energy::Moment taken;
+    std::vector<energy::Sample> samples;
+  };
+
+  mutable Mutex mu_;
+  std::unique_ptr<energy::RunStore> store_ EMLIO_GUARDED_BY(mu_);
+  std::string run_id_ EMLIO_GUARDED_BY(mu_);
+  energy::NodeInfo info_ EMLIO_GUARDED_BY(mu_);
+  int64_t node_ EMLIO_GUARDED_BY(mu_) = 0;
+  bool ended_ EMLIO_GUARDED_BY(mu_) = false;
+  std::vector<EarlyTick> early_ EMLIO_GUARDED_BY(mu_);
+  energy::WindowId run_window_ EMLIO_GUARDED_BY(mu_) = 0;
+  energy::Moment began_ EMLIO_GUARDED_BY(mu_);
+  energy::WindowReport run_report_ EMLIO_GUARDED_BY(mu_);
+};
+
+}  // namespace emlio::tool
