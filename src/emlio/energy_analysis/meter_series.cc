@@ -177,9 +177,8 @@ class Collector {
   }
   Result<std::vector<MeterReading>> Finish() {
     if (readings_.empty()) return Corrupt("meter series: there is no reading of power in it");
-    std::stable_sort(
-        readings_.begin(), readings_.end(),
-        [](const MeterReading& a, const MeterReading& b) { return a.wall_ns < b.wall_ns; });
+    std::sort(readings_.begin(), readings_.end(),
+              [](const MeterReading& a, const MeterReading& b) { return a.wall_ns < b.wall_ns; });
     return std::move(readings_);
   }
 
