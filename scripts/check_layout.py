@@ -21,6 +21,7 @@ BUILDS_ON = {
     "transport": ("base",),
     "energy": ("base",),
     "energy_sinks": ("energy",),
+    "energy_analysis": ("energy",),
     "energy_agent": ("energy", "transport"),
     "dataset": ("tfrecord",),
     "session": ("plan", "wire"),

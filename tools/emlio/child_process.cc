@@ -29,7 +29,14 @@ ChildProcess::ChildProcess() {
   sigset_t wanted;
   sigemptyset(&wanted);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, number);
-  pthread_sigmask(SIG_BLOCK, &wanted, &before_);
+  // What the program began with: an earlier one has left its signals blocked.
+  static const sigset_t began_with = [] {
+    sigset_t mask;
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    return mask;
+  }();
+  before_ = began_with;
+  pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
   signal_fd_ = signalfd(-1, &wanted, SFD_CLOEXEC);
 }
 

@@ -11,17 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "cli_energy_analysis.h"
 #include "cli_options.h"
 #include "console.h"
 #include "energy_commands.h"
 #include "interrupt.h"
 
 namespace emlio::tool {
-namespace {
 
 constexpr Bounds<int64_t> kIntervalMs{.lowest = 10, .highest = 60'000};
 
-void AddSources(CLI::App* sub, EnergySource& source) {
+void AddEnergySource(CLI::App* sub, EnergySource& source) {
   AddRoot(sub, "--root", &source.host.root);
   sub->add_option("--nvml-library", source.host.nvml_library,
                   "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]")
@@ -35,15 +35,30 @@ void AddSources(CLI::App* sub, EnergySource& source) {
       ->allow_extra_args(false);
 }
 
-void AddInterval(CLI::App* sub, EnergySource& source) {
+void AddEnergyInterval(CLI::App* sub, EnergySource& source) {
   AddCount(sub, "--interval-ms", &source.interval_ms, "How often counters are read", kIntervalMs)
       ->capture_default_str();
 }
 
+void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command) {
+  sub->add_option("--node", command.nodes,
+                  "Another node of the run, by the address of its agent (emlio energy agent); may "
+                  "come several times")
+      ->type_name("HOST:PORT")
+      ->allow_extra_args(false);
+  AddSeconds(sub, "--connect-timeout-s", &command.connect_ms,
+             "How long to wait for nodes before the command starts");
+  sub->add_flag_callback(
+      "--no-find", [&command] { command.find_nodes = false; },
+      "Do not add the storage nodes that the command's loaders read from");
+}
+
+namespace {
+
 CLI::App* AddDoctor(CLI::App* energy, EnergyDoctorCommand& command) {
   CLI::App* sub = energy->add_subcommand(
       "doctor", "Show what can be measured here, and what to do about what cannot");
-  AddSources(sub, command.source);
+  AddEnergySource(sub, command.source);
   sub->add_flag_callback(
       "--no-memory-load", [&command] { command.load_memory = false; },
       "Do not put memory under load to see whether its counters rise");
@@ -62,18 +77,9 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
                                  "record -- emlio pull tcp://storage:7777/train --batch-size 64");
     }
   });
-  AddSources(sub, command.source);
-  AddInterval(sub, command.source);
-  sub->add_option("--node", command.nodes,
-                  "Another node of the run, by the address of its agent (emlio energy agent); may "
-                  "come several times")
-      ->type_name("HOST:PORT")
-      ->allow_extra_args(false);
-  AddSeconds(sub, "--connect-timeout-s", &command.connect_ms,
-             "How long to wait for nodes before the command starts");
-  sub->add_flag_callback(
-      "--no-find", [&command] { command.find_nodes = false; },
-      "Do not add the storage nodes that the command's loaders read from");
+  AddEnergySource(sub, command.source);
+  AddEnergyInterval(sub, command.source);
+  AddEnergyNodes(sub, command);
   sub->add_option("--name", command.name, "Of the window around the command [the command]")
       ->type_name("TEXT");
   sub->add_option("--stage", command.stage, "What the command does of R, R+P, R+P+T or T")
@@ -109,8 +115,8 @@ CLI::App* AddAgent(CLI::App* energy, EnergyAgentCommand& command) {
   sub->add_option("--ready-file", command.ready_file,
                   "Write the endpoint to this file once connections are taken; removed at the end")
       ->type_name("FILE");
-  AddSources(sub, command.source);
-  AddInterval(sub, command.source);
+  AddEnergySource(sub, command.source);
+  AddEnergyInterval(sub, command.source);
   return sub;
 }
 
@@ -118,7 +124,7 @@ CLI::App* AddValidateInterval(CLI::App* energy, EnergyValidateIntervalCommand& c
   CLI::App* sub = energy->add_subcommand(
       "validate-interval",
       "Compare the energy that different sampling intervals give on this host");
-  AddSources(sub, command.source);
+  AddEnergySource(sub, command.source);
   AddSeconds(sub, "--seconds", &command.duration_ms, "How long to measure");
   AddJson(sub, &command.json);
   return sub;
@@ -153,6 +159,7 @@ CLI::App* AddExport(CLI::App* energy, EnergyExportCommand& command) {
 
 struct EnergyCli::Commands {
   CLI::App* energy = nullptr;
+  EnergyAnalysisCli analysis;
   EnergyDoctorCommand doctor;
   EnergyRecordCommand record;
   EnergyAgentCommand agent;
@@ -179,18 +186,21 @@ EnergyCli::EnergyCli(CLI::App& app) : commands_(std::make_unique<Commands>()) {
        [&c] { return RunEnergyValidateInterval(c.validate_interval); }},
       {AddExport(c.energy, c.export_run), [&c] { return RunEnergyExport(c.export_run); }},
   };
+  c.analysis.AddTo(c.energy);
   for (CLI::App* sub : c.energy->get_subcommands({})) AddLog(sub);
 }
 
 EnergyCli::~EnergyCli() = default;
 
 int EnergyCli::TakeCommand(int argc, char** argv) {
-  if (argc < 3 || std::string_view(argv[1]) != "energy" || std::string_view(argv[2]) != "record") {
-    return argc;
-  }
+  if (argc < 3 || std::string_view(argv[1]) != "energy") return argc;
+  const std::string_view sub = argv[2];
+  std::vector<std::string>* const command =
+      sub == "record" ? &commands_->record.argv : commands_->analysis.CommandOf(sub);
+  if (command == nullptr) return argc;
   for (int i = 3; i < argc; ++i) {
     if (std::string_view(argv[i]) != "--") continue;
-    commands_->record.argv.assign(argv + i + 1, argv + argc);
+    command->assign(argv + i + 1, argv + argc);
     return i;
   }
   return argc;
@@ -204,6 +214,7 @@ std::optional<int> EnergyCli::Run() const {
     const InterruptFlag interrupt;
     return InterruptFlag::ExitCode(choice.run());
   }
+  if (const auto code = commands_->analysis.Run()) return *code;
   fmt::print(stderr, "{}", commands_->energy->help());
   return kExitUsage;
 }

@@ -11,6 +11,14 @@ class App;
 
 namespace emlio::tool {
 
+struct EnergySource;
+// Options that say where counters are and how often they are read.
+void AddEnergySource(CLI::App* sub, EnergySource& source);
+void AddEnergyInterval(CLI::App* sub, EnergySource& source);
+// Options for the other nodes of a run.
+struct EnergyRecordCommand;
+void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command);
+
 // `emlio energy` and its subcommands on the command line.
 class EnergyCli {
  public:

@@ -25,6 +25,7 @@
 #include "emlio/energy_agent/agent.h"
 #include "emlio/energy_agent/link.h"
 #include "emlio/energy_agent/node_set.h"
+#include "emlio/energy_analysis/host_facts.h"
 #include "energy_commands.h"
 #include "energy_json.h"
 #include "energy_live.h"
@@ -95,10 +96,13 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   run.id = run_id;
   run.started_wall_ns = began.wall_ns;
   run.command = command.argv;
+  run.labels = command.labels;
+  run.configuration = command.configuration;
   if (!command.stage.empty()) run.labels["stage"] = command.stage;
   if (!command.name.empty()) run.labels["name"] = command.name;
   const Status status =
-      writer->Begin(command.store, run, monitor, energy::BootId(command.source.host.root));
+      writer->Begin(command.store, run, monitor, energy::BootId(command.source.host.root),
+                    energy_analysis::HostFacts(command.source.host.root, monitor.domains()));
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
@@ -141,6 +145,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
 
   energy::MonitorOptions options;
   options.host = command.source.host;
+  options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
   RunWriter writer;  // outlives the monitor, which calls it
@@ -151,7 +156,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   auto started = energy::Monitor::Start(std::move(options));
   if (!started.ok()) return report.Finish(started.status(), std::move(json));
   const std::shared_ptr<energy::Monitor> monitor = *std::move(started);
-  const std::string run_id = energy::MakeRunId(energy::ReadMoment().wall_ns);
+  const std::string run_id =
+      command.run_id.empty() ? energy::MakeRunId(energy::ReadMoment().wall_ns) : command.run_id;
   json["node"] = monitor->node();
   json["interval_ms"] = command.source.interval_ms;
   json["cpu"] = CpuJson(monitor->cpu());
@@ -166,7 +172,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
       return kExitUnreachable;
     }
   }
-  PrintWhatIsMissing(*monitor);
+  if (!command.quiet) PrintWhatIsMissing(*monitor);
 
   energy::WindowLabel label;
   label.name = command.name.empty() ? command.argv[0] : command.name;
@@ -187,7 +193,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   BeginStoring(command, run_id, began, *monitor, &writer);
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
   writer.SetRunWindow(window, began);
-  if (const Status status = child.Start(command.argv, command.json == "-"); !status.ok()) {
+  if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
+      !status.ok()) {
     report.Finish(status, std::move(json));
     return status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
   }
@@ -236,10 +243,12 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     json["run"][key] =
         spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
   }
-  fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
-             EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
-             ActivityTable(activity, child.cpu_seconds()));
-  if (!others.empty()) {
+  if (!command.quiet) {
+    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
+               EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
+               ActivityTable(activity, child.cpu_seconds()));
+  }
+  if (!command.quiet && !others.empty()) {
     fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
   }
   const int exit_code = report.Finish(OkStatus(), std::move(json));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,11 @@ struct EnergyRecordCommand {
   bool allow_gaps = false;
   bool live = false;
   std::string store;  // the file of runs; empty: none
+  // For runs that belong to an experiment.
+  std::string run_id;  // empty: a new one
+  std::map<std::string, std::string> labels;
+  std::string configuration = "{}";  // a JSON object
+  bool quiet = false;                // no table; the command's output goes to standard error
   std::string json;
 };
 int RunEnergyRecord(const EnergyRecordCommand& command);
@@ -67,5 +73,67 @@ struct EnergyExportCommand {
   std::string json;
 };
 int RunEnergyExport(const EnergyExportCommand& command);
+
+struct EnergyBaselineCommand {
+  EnergyRecordCommand run;     // source, nodes, store and command of each run
+  std::string kind = "ready";  // energy_analysis::BaselineKindName
+  int64_t seconds = 60;        // of each run; without a command
+  int64_t runs = 3;
+  std::string json;
+};
+int RunEnergyBaseline(const EnergyBaselineCommand& command);
+
+struct EnergyStagesCommand {
+  EnergyRecordCommand
+      run;  // source, nodes, store and command, which finds its stages in EMLIO_STAGES
+  int64_t rounds = 5;
+  uint64_t seed = 1;
+  int64_t pause_seconds = 0;  // between runs
+  bool shapley = false;
+  std::string configuration;  // a JSON file
+  std::string baseline = "ready";
+  std::string regress;  // a run that is in the store already; empty: none
+  bool dither = false;  // run the command once, with a schedule, and regress that
+  int64_t block_ms = 2000;
+  int64_t blocks = 120;
+  std::string json;
+};
+int RunEnergyStages(const EnergyStagesCommand& command);
+
+struct EnergyReportCommand {
+  std::string store;
+  std::vector<std::string> runs;     // ids, may be shortened; empty: by labels, else the latest
+  std::vector<std::string> where;    // "LABEL=VALUE"
+  std::vector<std::string> against;  // the same, of the runs to compare with
+  std::string baseline = "ready";    // or "none"
+  std::string facts;                 // a JSON file
+  std::string model;                 // a JSON file
+  std::string title = "Energy report";
+  std::string html;
+  std::string json;
+};
+int RunEnergyReport(const EnergyReportCommand& command);
+
+struct EnergyMeterCommand {
+  std::string store;
+  std::string series;  // a file
+  std::string format = "csv";
+  std::string time_column;
+  std::string watts_column;
+  double scale = 1;
+  std::string instrument;               // what the meter is
+  std::vector<std::string> level_runs;  // at idle first, then at loads
+  std::string json;
+};
+int RunEnergyMeter(const EnergyMeterCommand& command);
+
+struct EnergyOverheadCommand {
+  EnergySource source;
+  std::vector<std::string> argv;
+  int64_t pairs = 10;
+  uint64_t seed = 1;
+  std::string json;
+};
+int RunEnergyOverhead(const EnergyOverheadCommand& command);
 
 }  // namespace emlio::tool

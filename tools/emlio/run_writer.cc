@@ -86,7 +86,8 @@ void RunWriter::SetRunWindow(energy::WindowId window, const energy::Moment& bega
 }
 
 Status RunWriter::Begin(const std::string& path, const energy::Run& run,
-                        const energy::Monitor& monitor, const std::string& boot_id) {
+                        const energy::Monitor& monitor, const std::string& boot_id,
+                        std::string facts) {
   if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
     EMLIO_RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
   }
@@ -96,6 +97,7 @@ Status RunWriter::Begin(const std::string& path, const energy::Run& run,
   info_.name = monitor.node();
   info_.role = "compute";
   info_.boot_id = boot_id;
+  info_.facts = std::move(facts);
   info_.interval_ns = monitor.interval_ns();
   info_.domains = monitor.domains();
   info_.absent = monitor.absent();

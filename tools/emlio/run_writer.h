@@ -29,7 +29,7 @@ class RunWriter {
 
   // From here on there is a store; the ticks before are written, too.
   Status Begin(const std::string& path, const energy::Run& run, const energy::Monitor& monitor,
-               const std::string& boot_id) EMLIO_EXCLUDES(mu_);
+               const std::string& boot_id, std::string facts) EMLIO_EXCLUDES(mu_);
 
   // The run's own window on this host begins.
   void SetRunWindow(energy::WindowId window, const energy::Moment& began) EMLIO_EXCLUDES(mu_);

@@ -202,6 +202,9 @@ void ResolveTotal(std::vector<Meter>* meters) {
       case DomainKind::kMeter:
         domain.outside_total = "contains what is counted one by one";
         break;
+      case DomainKind::kGpuPower:
+        domain.outside_total = "the same GPU as its counter, for comparison";
+        break;
     }
     domain.in_total = domain.outside_total.empty();
   }

@@ -34,6 +34,8 @@ std::string_view KindName(DomainKind kind) {
       return "psys";
     case DomainKind::kMeter:
       return "meter";
+    case DomainKind::kGpuPower:
+      return "gpu-power";
   }
   return "unknown";
 }
@@ -72,6 +74,7 @@ Domain MakeDomain(DomainKind kind, std::string source, int socket, int die) {
     case DomainKind::kGpu:
     case DomainKind::kModule:
     case DomainKind::kMeter:
+    case DomainKind::kGpuPower:
       domain.max_watts = domain.plausible_watts = 10000;
       break;
     default:

@@ -23,8 +23,9 @@ enum class DomainKind {
   kSysIo,
   kPsys,
   kMeter,
+  kGpuPower,
 };
-inline constexpr int kDomainKinds = 11;
+inline constexpr int kDomainKinds = 12;
 // "package", "dram", ...
 std::string_view KindName(DomainKind kind);
 // Whether something of this kind uses energy whenever its host is on.

@@ -69,6 +69,23 @@ class NvmlTest : public ::testing::Test {
   void (*set_time_)(int64_t) = nullptr;
 };
 
+TEST_F(NvmlTest, BesideTheCounterPowerIsIntegratedWhereBothAreCompared) {
+  host_.host.gpu_power_too = true;
+  Gpus("uuid=GPU-a watts=100 counter_factor=1.5\nuuid=GPU-b watts=100 power=no\n");
+  Finding finding = Find();
+  ASSERT_EQ(finding.meters.size(), 3u);
+  EXPECT_EQ(finding.meters[1].domain.id, "gpu-power-GPU-a");
+  EXPECT_EQ(finding.meters[1].domain.device, "GPU-a");
+  ResolveTotal(&finding.meters);
+  EXPECT_TRUE(finding.meters[0].domain.in_total);
+  EXPECT_FALSE(finding.meters[1].domain.in_total);
+  const auto energies = Measure(10);
+  EXPECT_NEAR(*energies[0].joules, 1500, 15);
+  EXPECT_EQ(energies[0].state, State::kMeasured);
+  EXPECT_NEAR(*energies[1].joules, 1000, 10);
+  EXPECT_EQ(energies[1].state, State::kIntegrated);
+}
+
 TEST_F(NvmlTest, WhatAFigureDependsOnIsKeptWithIt) {
   Gpus("uuid=GPU-a watts=100 driver=550.54 limit_w=700 persistence=1 mig=0\n");
   const Finding finding = Find();

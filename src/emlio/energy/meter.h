@@ -51,6 +51,8 @@ struct Host {
   std::string rocm_library;  // empty: $EMLIO_ROCM_SMI_LIBRARY, else ROCm's name
   // GPUs to measure: UUIDs ("GPU-...", "MIG-..." for its parent) or PCI addresses. Empty: all.
   std::vector<std::string> gpus;
+  // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both.
+  bool gpu_power_too = false;
   // perf_event_open for one event on one CPU: a descriptor, or an errno value below zero. Empty:
   // the system's.
   std::function<int(uint32_t type, uint64_t config, int cpu)> perf_open;

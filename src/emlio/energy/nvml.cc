@@ -271,6 +271,26 @@ Meter MeterOf(const std::shared_ptr<Session>& session, Device device, std::strin
   return meter;
 }
 
+// The power of a GPU that has a counter; no counter where there is no such figure.
+Meter PowerBeside(const std::shared_ptr<Session>& session, Device device, const Domain& gpu) {
+  Meter meter;
+  meter.domain = gpu;
+  Domain& domain = meter.domain;
+  domain.kind = DomainKind::kGpuPower;
+  domain.id = fmt::format("{}-{}", KindName(domain.kind), gpu.device);
+  domain.quantity = Quantity::kPower;
+  const unsigned scope = gpu.kind == DomainKind::kModule ? kScopeModule : kScopeGpu;
+  uint64_t value = 0;
+  for (const Figure figure : {Figure::kInstant, Figure::kAverage}) {
+    if (ReadFigure(session->api, device, figure, scope, &value) != kSuccess) continue;
+    domain.detail = figure == Figure::kInstant ? "instant power" : "power usage";
+    if (figure == Figure::kAverage) domain.refresh_ns = kNsPerSecond;
+    meter.counter = std::make_unique<NvmlCounter>(session, device, figure, scope);
+    break;
+  }
+  return meter;
+}
+
 // MIG devices that were asked for, as their parents: only these have energy.
 std::vector<std::string> ParentsOfMig(const Api& api, const Host& host) {
   std::vector<std::string> parents;
@@ -338,6 +358,10 @@ Finding FindNvml(const Host& host) {
     }
     if (!GpuWanted(wanted, uuid, pci)) continue;
     finding.meters.push_back(MeterOf(session, device, std::move(uuid), std::move(pci)));
+    const Meter& gpu = finding.meters.back();
+    if (!host.gpu_power_too || !gpu.counter || gpu.domain.quantity != Quantity::kEnergy) continue;
+    Meter power = PowerBeside(session, device, gpu.domain);
+    if (power.counter) finding.meters.push_back(std::move(power));
   }
   if (finding.meters.empty()) {
     finding.absent.push_back({"nvml",

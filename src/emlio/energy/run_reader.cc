@@ -140,7 +140,7 @@ Result<std::vector<Domain>> RunReader::Database::Domains(int64_t node) {
   EMLIO_RETURN_IF_ERROR(ForEachRow(rows, [&](const Statement& row) {
     Domain d;
     d.id = row.Text(0);
-    d.kind = Named(row.Text(1), DomainKind::kMeter, DomainKind::kMeter, KindName);
+    d.kind = Named(row.Text(1), DomainKind::kGpuPower, DomainKind::kMeter, KindName);
     d.source = row.Text(2);
     d.quantity = row.Text(3) == "power" ? Quantity::kPower : Quantity::kEnergy;
     d.socket = static_cast<int>(row.Int(4));

@@ -474,14 +474,15 @@ TEST(DetectTest, AGpuOnTheBusWithoutItsLibraryIsMissingAndNotAbsent) {
 // Whatever kinds are there together, those in the total do not overlap.
 TEST(DetectTest, KindsThatOverlapAreNeverBothInTheTotal) {
   constexpr std::pair<DomainKind, DomainKind> kOverlapping[] = {
-      {DomainKind::kPackage, DomainKind::kCore},  {DomainKind::kPackage, DomainKind::kUncore},
-      {DomainKind::kPackage, DomainKind::kPsys},  {DomainKind::kPackage, DomainKind::kModule},
-      {DomainKind::kPackage, DomainKind::kGrace}, {DomainKind::kPackage, DomainKind::kMeter},
-      {DomainKind::kDram, DomainKind::kPsys},     {DomainKind::kDram, DomainKind::kModule},
-      {DomainKind::kGrace, DomainKind::kModule},  {DomainKind::kGrace, DomainKind::kCpu},
-      {DomainKind::kGrace, DomainKind::kSysIo},   {DomainKind::kGrace, DomainKind::kMeter},
-      {DomainKind::kModule, DomainKind::kCpu},    {DomainKind::kModule, DomainKind::kPsys},
-      {DomainKind::kGpu, DomainKind::kMeter}};
+      {DomainKind::kPackage, DomainKind::kCore},   {DomainKind::kPackage, DomainKind::kUncore},
+      {DomainKind::kPackage, DomainKind::kPsys},   {DomainKind::kPackage, DomainKind::kModule},
+      {DomainKind::kPackage, DomainKind::kGrace},  {DomainKind::kPackage, DomainKind::kMeter},
+      {DomainKind::kDram, DomainKind::kPsys},      {DomainKind::kDram, DomainKind::kModule},
+      {DomainKind::kGrace, DomainKind::kModule},   {DomainKind::kGrace, DomainKind::kCpu},
+      {DomainKind::kGrace, DomainKind::kSysIo},    {DomainKind::kGrace, DomainKind::kMeter},
+      {DomainKind::kModule, DomainKind::kCpu},     {DomainKind::kModule, DomainKind::kPsys},
+      {DomainKind::kGpu, DomainKind::kMeter},      {DomainKind::kGpu, DomainKind::kGpuPower},
+      {DomainKind::kModule, DomainKind::kGpuPower}};
   for (unsigned kinds = 0; kinds < 1U << kDomainKinds; ++kinds) {
     for (const char* source : {"nvml", "hwmon"}) {
       std::vector<Meter> meters;

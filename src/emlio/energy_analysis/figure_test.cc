@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_analysis/figure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "emlio/energy_analysis/numbers.h"
+
+namespace emlio::energy_analysis {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Figure kPackage{.joules = 100, .label = Label::kMeasured, .uncertainty_joules = 1};
+const PowerModel kModel{
+    .name = "tdp", .source = "data sheet", .error_percent = 40, .watts = 10, .joules_per_gb = 5};
+
+TEST(FigureTest, ASumHasTheLeastFoundedLabel) {
+  const Figure gpu{.joules = 50, .label = Label::kIntegrated, .uncertainty_joules = 2};
+  const Figure sum = SumOf(std::array{kPackage, gpu});
+  EXPECT_DOUBLE_EQ(*sum.joules, 150);
+  EXPECT_DOUBLE_EQ(sum.uncertainty_joules, 3);
+  EXPECT_EQ(sum.label, Label::kIntegrated);
+}
+
+TEST(FigureTest, ASumIsNeverSmallerBecauseSomethingIsMissing) {
+  const Figure missing{.cause = "no counter", .fix = "load rapl"};
+  const Figure sum = SumOf(std::array{kPackage, missing});
+  EXPECT_FALSE(sum.joules);
+  EXPECT_EQ(sum.label, Label::kNone);
+  EXPECT_EQ(FigureText(sum), "n/a (no counter)");
+  EXPECT_EQ(sum.fix, "load rapl");
+  EXPECT_FALSE(SumOf({}).joules);
+}
+
+TEST(FigureTest, EveryStateWithoutJoulesIsNotAvailable) {
+  for (const auto state : {energy::State::kBelowResolution, energy::State::kImplausible,
+                           energy::State::kGap, energy::State::kUnavailable}) {
+    EXPECT_EQ(LabelOf(state), Label::kNone);
+  }
+  EXPECT_EQ(LabelName(LabelOf(energy::State::kShared)), "whole_device");
+  EXPECT_EQ(LabelName(LabelOf(energy::State::kVirtualised)), "virtualised");
+}
+
+TEST(FigureTest, ModelledJoulesNeedAModelAndItsSource) {
+  EXPECT_TRUE(CheckModel(kModel).ok());
+  PowerModel model = kModel;
+  model.source.clear();
+  EXPECT_THAT(CheckModel(model).message(), HasSubstr("source is missing"));
+  model = kModel;
+  model.error_percent = -1;
+  EXPECT_THAT(CheckModel(model).message(), HasSubstr("error"));
+  model = kModel;
+  model.watts = model.joules_per_gb = 0;
+  EXPECT_FALSE(CheckModel(model).ok());
+  EXPECT_FALSE(CheckModel({}).ok());
+}
+
+TEST(FigureTest, ModelledJoulesCarryTheirErrorAndAreInNoTotal) {
+  const Figure modelled = ModelledJoules(kModel, 10, 0, 4e9);
+  EXPECT_DOUBLE_EQ(*modelled.joules, 120);
+  EXPECT_DOUBLE_EQ(modelled.uncertainty_joules, 48);
+  EXPECT_EQ(FigureText(modelled), "120 J (modelled)");
+  EXPECT_THAT(modelled.cause, HasSubstr("tdp (data sheet), stated error 40 %"));
+  const Figure sum = SumOf(std::array{kPackage, modelled});
+  EXPECT_FALSE(sum.joules);
+  EXPECT_THAT(sum.cause, HasSubstr("modelled"));
+}
+
+TEST(FigureTest, SharesByCpuTimeAreAllocatedAndInNoTotal) {
+  const Figure share = AllocatedByCpuTime(kPackage, 2, 8);
+  EXPECT_DOUBLE_EQ(*share.joules, 25);
+  EXPECT_EQ(LabelName(share.label), "allocated");
+  EXPECT_FALSE(SumOf(std::array{share}).joules);
+  EXPECT_FALSE(AllocatedByCpuTime(kPackage, 9, 8).joules);
+  EXPECT_FALSE(AllocatedByCpuTime(kPackage, 0, 0).joules);
+  EXPECT_FALSE(AllocatedByCpuTime({.cause = "no counter"}, 2, 8).joules);
+  EXPECT_FALSE(AllocatedByCpuTime(ModelledJoules(kModel, 1, 0, 0), 2, 8).joules);
+}
+
+TEST(NumbersTest, NumbersHaveThreeDigitsAndAPrefix) {
+  EXPECT_EQ(JoulesText(41234), "41.2 kJ");
+  EXPECT_EQ(JoulesText(-2610), "-2.61 kJ");
+  EXPECT_EQ(JoulesText(0), "0 J");
+  EXPECT_EQ(JoulesText(999.7), "1.00 kJ");
+  EXPECT_EQ(JoulesText(0.0421), "42.1 mJ");
+  EXPECT_EQ(JoulesText({}), "n/a");
+  EXPECT_EQ(SecondsText(312.4), "312 s");
+  EXPECT_EQ(WithUnit(0.0421, "%"), "0.0421 %");
+}
+
+TEST(NumbersTest, ASpreadDecidesHowManyDigitsAreShown) {
+  EXPECT_EQ(WithSpread(41234, 1934, "J"), "41.2 ± 1.9 kJ");
+  EXPECT_EQ(WithSpread(118400, 2200, "J"), "118.4 ± 2.2 kJ");
+  EXPECT_EQ(WithSpread(1, 5000, "J"), "0.0 ± 5.0 kJ");
+  EXPECT_EQ(WithSpread(379, {}, "W"), "379 W");
+  EXPECT_EQ(WithSpread(5, 0, "J"), "5.00 ± 0.00 J");
+  EXPECT_EQ(EstimateText({.value = 5}, "J"), "5.00 J (no interval)");
+}
+
+TEST(NumbersTest, RatiosHaveTheirInterval) {
+  EXPECT_EQ(RatioText({.value = 2.412, .interval = Interval{2.2, 2.66}}),
+            "2.41 (95 %: 2.20 to 2.66)");
+  EXPECT_EQ(RatioText({.value = 2.412}), "2.41 (no interval)");
+  EXPECT_EQ(RatioText({.value = std::numeric_limits<double>::infinity()}), "n/a");
+}
+
+}  // namespace
+}  // namespace emlio::energy_analysis

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_analysis/numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace emlio::energy_analysis {
+namespace {
+
+struct Prefix {
+  double factor;
+  const char* letter;
+};
+
+Prefix PrefixFor(double magnitude, const std::string& unit) {
+  if (unit == "%") return {1, ""};
+  // 999.6 is written 1.00 k.
+  if (magnitude >= 999.5e6) return {1e9, "G"};
+  if (magnitude >= 999.5e3) return {1e6, "M"};
+  if (magnitude >= 999.5) return {1e3, "k"};
+  if (magnitude >= 0.9995 || magnitude == 0) return {1, ""};
+  if (magnitude >= 0.9995e-3) return {1e-3, "m"};
+  return {1e-6, "µ"};
+}
+
+// Places behind the point for `digits` significant ones.
+int Places(double magnitude, int digits) {
+  if (!(magnitude > 0)) return 0;
+  // What rounds up to the next power of ten has one more before the point.
+  const int before = static_cast<int>(std::floor(std::log10(magnitude * 1.0005))) + 1;
+  return std::clamp(digits - before, 0, 9);
+}
+
+}  // namespace
+
+std::string WithUnit(std::optional<double> value, const std::string& unit) {
+  if (!value || !std::isfinite(*value)) return "n/a";
+  const double magnitude = std::abs(*value);
+  const Prefix prefix = PrefixFor(magnitude, unit);
+  return fmt::format("{:.{}f} {}{}", *value / prefix.factor, Places(magnitude / prefix.factor, 3),
+                     prefix.letter, unit);
+}
+
+std::string WithSpread(double value, std::optional<double> spread, const std::string& unit) {
+  if (!spread || !std::isfinite(*spread) || !std::isfinite(value)) return WithUnit(value, unit);
+  const double largest = std::max(std::abs(value), std::abs(*spread));
+  const Prefix prefix = PrefixFor(largest, unit);
+  const double scaled_spread = std::abs(*spread) / prefix.factor;
+  // Where there is hardly any spread, three digits of the value are enough.
+  const int value_places = Places(largest / prefix.factor, 3);
+  const int places =
+      scaled_spread > 0 ? std::min(Places(scaled_spread, 2), value_places + 2) : value_places;
+  return fmt::format("{:.{}f} ± {:.{}f} {}{}", value / prefix.factor, places, scaled_spread, places,
+                     prefix.letter, unit);
+}
+
+std::string EstimateText(const Estimate& estimate, const std::string& unit) {
+  const auto half = estimate.half_width();
+  if (!half) return fmt::format("{} (no interval)", WithUnit(estimate.value, unit));
+  return WithSpread(estimate.value, half, unit);
+}
+
+std::string RatioText(const Ratio& ratio) {
+  if (!std::isfinite(ratio.value)) return "n/a";
+  const int places = std::max(2, Places(std::abs(ratio.value), 3));
+  if (!ratio.interval) return fmt::format("{:.{}f} (no interval)", ratio.value, places);
+  return fmt::format("{:.{}f} (95 %: {:.{}f} to {:.{}f})", ratio.value, places, ratio.interval->low,
+                     places, ratio.interval->high, places);
+}
+
+std::string SecondsText(double seconds) {
+  return fmt::format("{:.{}f} s", seconds, Places(std::abs(seconds), 3));
+}
+
+}  // namespace emlio::energy_analysis

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emlio/base/status.h"
+#include "emlio/energy_analysis/baseline.h"
+#include "emlio/energy_analysis/headline.h"
+#include "emlio/energy_analysis/run_figures.h"
+#include "emlio/energy_analysis/stages.h"
+#include "emlio/energy_analysis/statistics.h"
+
+// What a report says of some runs, before it is text, JSON or a page (ANALYSIS.md, "Reports").
+namespace emlio::energy_analysis {
+
+inline constexpr char kNotValidated[] = "not validated against a meter";
+
+// A baseline that a report may subtract: that of each "node/domain" beside the sum.
+struct NamedBaseline {
+  Baseline baseline;
+  std::string id = {};  // where it is from
+};
+
+// What was said of a host when it was compared with a meter.
+struct MeterNote {
+  std::string node = {};
+  std::string text = {};
+};
+
+struct ReportInput {
+  std::string title = {};
+  std::vector<RunFigures> runs = {};  // repetitions of one job, or a job with different stages
+  RunTrace trace;                     // of one of them
+  std::string traced_run = {};
+  std::vector<RunFigures> against = {};  // repetitions of another job, to compare with
+  std::string against_name = {};
+  std::optional<NamedBaseline> baseline = {};
+  std::string no_baseline = {};  // why there is none
+  std::vector<MeterNote> meters = {};
+  std::optional<PowerModel> model = {};
+  Facts facts = {};                              // said by the user; before those of the runs
+  std::map<std::string, Facts> node_facts = {};  // the same of each node
+  size_t min_stage_runs = 5;
+};
+
+// Total and net of anything over the good runs.
+struct Quantity {
+  std::string name = {};
+  std::string detail = {};  // kind and source of a domain; role of a node
+  Label label = Label::kNone;
+  std::string cause = {};             // why there are none, or why they are outside the total
+  std::optional<Summary> total = {};  // none: n/a
+  std::optional<Estimate> net = {};
+  bool in_total = true;
+};
+
+// Energy for a unit of work.
+struct PerUnit {
+  std::string unit = {};  // "GB", "sample", "epoch"
+  Estimate total = {};
+  std::optional<Estimate> net = {};
+};
+
+struct Arm {
+  std::string name = {};
+  std::vector<RunFigures> runs = {};  // all of them
+  size_t good = 0;                    // that ended well and have joules
+  Quantity energy;
+  Summary seconds = {};
+  Summary watts = {};
+  std::vector<PerUnit> per_unit = {};
+};
+
+struct NamedRatio {
+  std::string name = {};
+  Ratio ratio;
+};
+
+// Two ways to the same joules of a GPU: E15.
+struct CounterCheck {
+  std::string run = {};
+  std::string node = {};
+  std::string device = {};
+  double counter_joules = 0;
+  double integrated_joules = 0;
+  double gap_percent = 0;
+  bool warns = false;  // more than 5 %
+};
+
+struct EnergyReport {
+  std::string title = {};
+  Arm arm;
+  std::optional<Arm> against = {};
+  std::vector<NamedRatio> ratios = {};  // arm to against; energy, time and mean power
+  std::optional<NamedBaseline> baseline = {};
+  std::string no_baseline = {};
+  std::vector<Quantity> nodes = {};
+  std::vector<Quantity> domains = {};
+  std::vector<WindowFigures> windows = {};  // of all good runs, summed
+  std::optional<Ladder> ladder = {};
+  std::optional<Shapley> shapley = {};
+  std::string no_stages = {};  // why there are none; empty: there are, or nobody asked
+  std::vector<CounterCheck> counter_checks = {};
+  std::vector<std::pair<std::string, Figure>> modelled = {};   // never in a sum
+  std::vector<std::pair<std::string, Figure>> allocated = {};  // the same
+  std::vector<std::string> warnings = {};
+  std::string meter = {};  // kNotValidated, or what was found
+  RunTrace trace;
+  std::string traced_run = {};
+  Headline headline_parts;
+  std::string headline = {};     // empty: it was refused
+  std::string no_headline = {};  // why
+};
+
+EnergyReport MakeReport(ReportInput input);
+
+}  // namespace emlio::energy_analysis

@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_analysis/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "emlio/energy_analysis/document.h"
+#include "emlio/energy_analysis/testing/synthetic_pipeline.h"
+
+namespace emlio::energy_analysis {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// A run of one node whose package and memory draw power all the time.
+RunFigures SomeRun(const std::string& id, double package_watts, double seconds) {
+  RunFigures run;
+  run.id = id;
+  run.started_wall_ns = 1'800'000'000 * kNsPerSecond;
+  run.seconds = seconds;
+  NodeFigures node;
+  node.name = "node1";
+  node.role = "compute";
+  node.seconds = seconds;
+  node.interval_ns = 100 * kNsPerMs;
+  node.update_period_ns = kNsPerMs;
+  node.sampler.cpu_ns = 1;
+  node.sampler.elapsed_ns = 1000;
+  const auto add = [&](const std::string& domain, const std::string& kind, double watts) {
+    node.domains.push_back({.id = domain,
+                            .kind = kind,
+                            .source = "powercap",
+                            .figure = {.joules = watts * seconds, .label = Label::kMeasured},
+                            .in_total = true});
+  };
+  add("package-0", "package", package_watts);
+  add("dram-0", "dram", 10);
+  node.total = {
+      .joules = (package_watts + 10) * seconds, .label = Label::kMeasured, .uncertainty_joules = 1};
+  run.total = node.total;
+  run.nodes.push_back(node);
+  run.facts = {{"work.bytes", "2000000000"}, {"work.samples", "1000"}, {"work.epochs", "2"}};
+  return run;
+}
+
+std::vector<RunFigures> SomeRuns(const std::string& prefix, double package_watts, double seconds) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> noise;
+  std::vector<RunFigures> runs;
+  for (int i = 0; i < 6; ++i) {
+    runs.push_back(SomeRun(prefix + std::to_string(i), package_watts + 0.2 * noise(random),
+                           seconds + 0.1 * noise(random)));
+  }
+  return runs;
+}
+
+NamedBaseline SomeBaseline() {
+  NamedBaseline named{.baseline = {.kind = BaselineKind::kReady, .runs = 3, .seconds = 180},
+                      .id = "b1"};
+  named.baseline.domains = {{"node1/package-0", {.n = 3, .mean = 40, .sd = 0.1}},
+                            {"node1/dram-0", {.n = 3, .mean = 8, .sd = 0.1}}};
+  named.baseline.watts = {.n = 3, .mean = 48, .sd = 0.1};
+  return named;
+}
+
+ReportInput SomeInput() {
+  ReportInput input;
+  input.title = "a job";
+  input.runs = SomeRuns("r", 90, 100);
+  input.baseline = SomeBaseline();
+  return input;
+}
+
+std::string TextOf(const Document& document) {
+  std::string text;
+  for (const Section& section : document.sections) {
+    text += section.title + "\n";
+    for (const Block& block : section.blocks) {
+      if (const auto* paragraph = std::get_if<Paragraph>(&block)) text += paragraph->text + "\n";
+      const auto* table = std::get_if<DocumentTable>(&block);
+      if (table == nullptr) continue;
+      for (const auto& row : table->rows) {
+        for (const auto& cell : row) text += cell + " | ";
+        text += "\n";
+      }
+    }
+  }
+  return text;
+}
+
+TEST(ReportTest, TotalAndNetTimeAndPowerNameTheirBaseline) {
+  const EnergyReport report = MakeReport(SomeInput());
+  EXPECT_EQ(report.arm.good, 6u);
+  EXPECT_NEAR(report.arm.energy.total->mean, 10000, 60);
+  EXPECT_NEAR(report.arm.energy.net->value, 5200, 60);
+  EXPECT_NEAR(report.arm.watts.mean, 100, 0.5);
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("minus the baseline ready (b1): 48.00 ± 0.25 W × time"));
+  EXPECT_THAT(text, HasSubstr("kJ | 5.2"));
+  EXPECT_THAT(text, HasSubstr(kNotValidated));
+}
+
+TEST(ReportTest, WithoutABaselineThereIsNoNetAndTheReasonIsGiven) {
+  ReportInput input = SomeInput();
+  input.baseline.reset();
+  input.no_baseline = "the store has none";
+  const EnergyReport report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.net);
+  EXPECT_EQ(report.headline_parts.quantity, "total energy");
+  EXPECT_THAT(TextOf(DocumentOf(report)),
+              HasSubstr("No baseline was subtracted: the store has none"));
+}
+
+TEST(ReportTest, ABaselineOfOtherDomainsIsNotSubtracted) {
+  ReportInput input = SomeInput();
+  input.baseline->baseline.domains.pop_back();
+  const EnergyReport report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.net);
+  EXPECT_THAT(report.no_baseline, HasSubstr("node1/dram-0"));
+}
+
+TEST(ReportTest, JoulesForEachUnitOfWorkNodeAndDomain) {
+  const EnergyReport report = MakeReport(SomeInput());
+  ASSERT_EQ(report.arm.per_unit.size(), 3u);
+  EXPECT_EQ(report.arm.per_unit[0].unit, "GB");
+  EXPECT_NEAR(report.arm.per_unit[0].total.value, 5000, 30);
+  EXPECT_NEAR(report.arm.per_unit[0].net->value, 2600, 30);
+  EXPECT_NEAR(report.arm.per_unit[1].total.value, 10, 0.1);
+  EXPECT_NEAR(report.arm.per_unit[2].total.value, 5000, 30);
+  EXPECT_TRUE(report.arm.per_unit[0].total.confidence());
+  ASSERT_EQ(report.nodes.size(), 1u);
+  EXPECT_NEAR(report.nodes[0].net->value, 5200, 60);
+  ASSERT_EQ(report.domains.size(), 2u);
+  EXPECT_NEAR(report.domains[0].net->value, 5000, 60);
+  EXPECT_NEAR(report.domains[1].net->value, 200, 5);
+}
+
+TEST(ReportTest, FailedRunsAreListedAndNotCounted) {
+  ReportInput input = SomeInput();
+  input.runs[2].failure = "exit status 1";
+  input.runs[4].total = {.cause = "node2 was lost"};
+  const EnergyReport report = MakeReport(input);
+  EXPECT_EQ(report.arm.good, 4u);
+  EXPECT_EQ(report.arm.energy.total->n, 4u);
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("4 of 6"));
+  EXPECT_THAT(text, HasSubstr("failed: exit status 1"));
+  EXPECT_THAT(text, HasSubstr("n/a: node2 was lost"));
+  for (const RunFigures& run : input.runs) EXPECT_THAT(text, HasSubstr(run.id));
+  EXPECT_EQ(report.headline_parts.facts.at("statistics.failed"), "2: r2, r4");
+}
+
+TEST(ReportTest, RatiosOfEnergyTimeAndPowerComeFromTheSameRuns) {
+  ReportInput input = SomeInput();
+  input.against = SomeRuns("s", 90, 200);
+  input.against_name = "slow";
+  const EnergyReport report = MakeReport(input);
+  ASSERT_EQ(report.ratios.size(), 4u);
+  EXPECT_EQ(report.ratios[0].name, "total energy");
+  EXPECT_NEAR(report.ratios[0].ratio.value, 0.5, 0.01);
+  EXPECT_TRUE(report.ratios[0].ratio.interval->Contains(0.5));
+  EXPECT_EQ(report.ratios[1].name, "net energy");
+  EXPECT_EQ(report.ratios[2].name, "time");
+  EXPECT_NEAR(report.ratios[2].ratio.value, 0.5, 0.01);
+  EXPECT_EQ(report.ratios[3].name, "mean power");
+  EXPECT_NEAR(report.ratios[3].ratio.value, 1, 0.01);
+}
+
+TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
+  ReportInput input = SomeInput();
+  EnergyReport report = MakeReport(input);
+  EXPECT_EQ(report.headline, "");
+  EXPECT_THAT(report.no_headline, HasSubstr("work.dataset"));
+  EXPECT_THAT(report.no_headline, HasSubstr("node node1: system.cpu"));
+  for (const HeadlineField& field : HeadlineFields()) {
+    // What a report knows by itself it takes from the runs.
+    const std::string key = field.key();
+    if (key.starts_with("quality.") || key.starts_with("statistics.")) continue;
+    if (key.starts_with("included.") && !key.ends_with("switches") && !key.ends_with("losses")) {
+      continue;
+    }
+    (field.per_node ? input.node_facts["node1"] : input.facts)[key] = "said";
+  }
+  input.facts["work.samples"] = "1000";
+  report = MakeReport(input);
+  EXPECT_EQ(report.no_headline, "");
+  EXPECT_THAT(report.headline, HasSubstr("net energy 5.2"));
+  EXPECT_THAT(report.headline, HasSubstr("(sd, n=6; derived; CPU+DRAM, 1 compute node; minus ready "
+                                         "baseline) · total 10.0"));
+  EXPECT_THAT(report.headline, HasSubstr(kNotValidated));
+}
+
+TEST(ReportTest, CountersAreComparedWithIntegratedPower) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    auto& domains = run.nodes[0].domains;
+    domains.push_back({.id = "gpu-GPU-1",
+                       .kind = "gpu",
+                       .source = "nvml",
+                       .device = "GPU-1",
+                       .figure = {.joules = 187, .label = Label::kMeasured},
+                       .in_total = true});
+    domains.push_back({.id = "gpu-power-GPU-1",
+                       .kind = "gpu-power",
+                       .source = "nvml",
+                       .device = "GPU-1",
+                       .figure = {.joules = 327, .label = Label::kIntegrated},
+                       .outside_total = "the same GPU"});
+  }
+  const EnergyReport report = MakeReport(input);
+  ASSERT_EQ(report.counter_checks.size(), 6u);
+  EXPECT_TRUE(report.counter_checks[0].warns);
+  EXPECT_NEAR(report.counter_checks[0].gap_percent, 74.9, 0.1);
+  EXPECT_THAT(report.warnings, Contains(HasSubstr("differ by 74.9 %")));
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("187 J | 327 J | +74.9 % (warning)"));
+  EXPECT_THAT(text, HasSubstr("outside the total: the same GPU"));
+  for (RunFigures& run : input.runs) run.nodes[0].domains.back().figure.joules = 190;
+  EXPECT_FALSE(MakeReport(input).counter_checks[0].warns);
+}
+
+TEST(ReportTest, ModelledAndAllocatedJoulesAreInTablesOfTheirOwn) {
+  ReportInput input = SomeInput();
+  input.model =
+      PowerModel{.name = "tdp", .source = "data sheet", .error_percent = 40, .watts = 1000};
+  for (RunFigures& run : input.runs) {
+    WindowFigures all{.name = "job", .windows = 1, .seconds = 100};
+    all.proxies.cpu_seconds = 200;
+    WindowFigures read{.name = "read", .stage = "R", .windows = 1, .seconds = 50};
+    read.proxies.cpu_seconds = 50;
+    run.windows = {all, read};
+  }
+  const EnergyReport report = MakeReport(input);
+  const EnergyReport plain = MakeReport(SomeInput());
+  EXPECT_EQ(report.arm.energy.total->mean, plain.arm.energy.total->mean);
+  EXPECT_EQ(report.no_headline, plain.no_headline);
+  ASSERT_EQ(report.modelled.size(), 6u);
+  EXPECT_EQ(report.modelled[0].second.label, Label::kModelled);
+  ASSERT_EQ(report.allocated.size(), 6u);
+  EXPECT_NEAR(*report.allocated[0].second.joules, 9000 / 4.0, 60);
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("Modelled, not measured: in no total, no ratio"));
+  EXPECT_THAT(text, HasSubstr("modelled | model tdp (data sheet), stated error 40 %"));
+  EXPECT_THAT(text, HasSubstr("Allocated by CPU time: in no total, no ratio"));
+  EXPECT_THAT(text, HasSubstr("Proxy, not energy"));
+}
+
+TEST(ReportTest, RunsWithTheirStagesGiveTheLadderAndShapley) {
+  const testing::SyntheticPipeline pipeline;
+  std::mt19937_64 random(1);
+  ReportInput input;
+  for (const StageSet set : StageSchedule(ShapleySets(), 5, 1)) {
+    const StageRun run = pipeline.Run(set, &random);
+    RunFigures figures;
+    figures.id = std::to_string(input.runs.size());
+    figures.seconds = run.seconds;
+    figures.total = {.joules = run.joules, .label = Label::kMeasured};
+    figures.labels = {{"stages", set.List()}};
+    NodeFigures node{.name = "n", .seconds = run.seconds, .total = figures.total};
+    node.domains = {
+        {.id = "package-0", .kind = "package", .figure = figures.total, .in_total = true}};
+    figures.nodes = {node};
+    input.runs.push_back(figures);
+  }
+  NamedBaseline named{.baseline = {.kind = BaselineKind::kReady, .runs = 5}, .id = "b"};
+  named.baseline.watts = {.n = 5, .mean = 100, .sd = 0.3};
+  named.baseline.domains = {{"n/package-0", named.baseline.watts}};
+  input.baseline = named;
+  const EnergyReport report = MakeReport(input);
+  ASSERT_TRUE(report.ladder) << report.no_stages;
+  ASSERT_TRUE(report.shapley);
+  EXPECT_TRUE(report.ladder->interaction.net->confidence()->Contains(-550));
+  // The job is what ran with all stages.
+  EXPECT_EQ(report.arm.good, 5u);
+  EXPECT_NEAR(report.arm.energy.net->value, 12850, 100);
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("Net I/O energy (read): 2.0"));
+  EXPECT_THAT(text, HasSubstr("compare net figures only"));
+
+  std::erase_if(input.runs,
+                [](const RunFigures& run) { return run.labels.at("stages") == "read"; });
+  const EnergyReport without = MakeReport(input);
+  EXPECT_FALSE(without.ladder);
+  EXPECT_THAT(without.no_stages, HasSubstr("R has 0"));
+  EXPECT_THAT(TextOf(DocumentOf(without)), Not(HasSubstr("I/O energy")));
+}
+
+TEST(ReportTest, ClocksThatDifferTooMuchAreFlaggedAndThenRefused) {
+  const auto report_with = [](int64_t bound_ms) {
+    ReportInput input = SomeInput();
+    for (RunFigures& run : input.runs) {
+      run.nodes.push_back(run.nodes[0]);
+      run.nodes[0].clock_bound_ns = 0;
+      run.nodes[1].name = "node2";
+      run.nodes[1].clock_bound_ns = bound_ms * kNsPerMs;
+      run.windows = {{.name = "epoch", .windows = 1, .seconds = 9, .energy = run.total}};
+    }
+    return MakeReport(input);
+  };
+  EXPECT_THAT(report_with(40).warnings, IsEmpty());
+  EXPECT_THAT(report_with(60).warnings, Contains(HasSubstr("more than half an interval")));
+  EXPECT_TRUE(report_with(60).windows[0].energy.joules);
+  EXPECT_THAT(report_with(101).warnings, Contains(HasSubstr("more than one interval")));
+  EXPECT_FALSE(report_with(101).windows[0].energy.joules);
+}
+
+TEST(ReportTest, OnlyWhatWasComparedWithAMeterIsSaidToBe) {
+  ReportInput input = SomeInput();
+  EXPECT_EQ(MakeReport(input).meter, kNotValidated);
+  input.meters = {{"node1", "slope 1.12"}};
+  EXPECT_EQ(MakeReport(input).meter, "node1: slope 1.12");
+  input.meters = {{"elsewhere", "slope 1.12"}};
+  EXPECT_EQ(MakeReport(input).meter, kNotValidated);
+}
+
+TEST(ReportTest, AHostWithoutCountersGivesAReportWithoutNumbers) {
+  ReportInput input = SomeInput();
+  input.baseline.reset();
+  for (RunFigures& run : input.runs) {
+    run.total = {.cause = "no counter", .fix = "measure the host"};
+    run.nodes[0].total = run.total;
+    for (auto& domain : run.nodes[0].domains) domain.figure = run.total;
+  }
+  const EnergyReport report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.total);
+  EXPECT_THAT(report.arm.per_unit, IsEmpty());
+  EXPECT_THAT(report.no_headline, HasSubstr("there are no joules"));
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("There are no joules: no counter"));
+  EXPECT_THAT(text,
+              HasSubstr("node1/package-0 | package, powercap | n/a | n/a | n/a | no counter"));
+  EXPECT_THAT(text, Not(HasSubstr(" 0 J")));
+}
+
+TEST(HtmlTest, ThePageIsWholeAndNeedsNothingFromElsewhere) {
+  ReportInput input = SomeInput();
+  input.title = "<script>alert(1)</script> & more";
+  input.trace.seconds = 100;
+  PowerTrace trace(0, 100 * kNsPerSecond, 50);
+  trace.AddEnergy(0, 100 * kNsPerSecond, 9000);
+  input.trace.by_kind.emplace("package", trace);
+  input.trace.spans = {{"R", 0, 40}, {"T", 40, 100}};
+  const std::string page = RenderHtml(DocumentOf(MakeReport(input)));
+  EXPECT_THAT(page, HasSubstr("<!doctype html>"));
+  EXPECT_THAT(page, HasSubstr("</html>"));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
+  EXPECT_THAT(page, HasSubstr("class=\"shade\""));
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme:dark"));
+  for (const char* outside : {"<script", "src=", "href=", "http:", "https:", "url(", "@import"}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+}
+
+TEST(HtmlTest, BarsHaveTheirIntervals) {
+  Document document{.title = "bars", .sections = {{.title = "s", .blocks = {}}}};
+  document.sections[0].blocks.emplace_back(BarPlot{
+      .unit = "J", .bars = {{"read", 2000, Interval{1900, 2100}}, {"interaction", -500, {}}}});
+  const std::string page = RenderHtml(document);
+  EXPECT_THAT(page, HasSubstr("2.00 ± 0.10 kJ"));
+  EXPECT_THAT(page, HasSubstr("-500 J"));
+  EXPECT_THAT(page, HasSubstr("class=\"err\""));
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+}
+
+TEST(HtmlTest, EmptyPlotsAreNoFault) {
+  Document document{.title = "none", .sections = {{.title = "s", .blocks = {}}}};
+  document.sections[0].blocks.emplace_back(PowerPlot{});
+  document.sections[0].blocks.emplace_back(BarPlot{.unit = "J", .bars = {}});
+  const std::string page = RenderHtml(document);
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_THAT(page, Not(HasSubstr("inf")));
+}
+
+}  // namespace
+}  // namespace emlio::energy_analysis

@@ -1,0 +1,451 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "emlio/energy_analysis/run_figures.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "emlio/base/clock.h"
+#include "emlio/energy/history.h"
+
+namespace emlio::energy_analysis {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxSpans = 200;
+constexpr int kMaxJsonDepth = 8;
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+// What of a node belongs to the run, on its monotonic clock.
+struct Stretch {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+// The windows that are a run as a whole, of each node that has one.
+using WholeRuns = std::map<int64_t, energy::WindowRecord>;
+
+Stretch StretchOf(const energy::StoredNode& node, const WholeRuns& whole) {
+  if (const auto it = whole.find(node.id); it != whole.end()) {
+    return {it->second.begin_ns, it->second.end_ns};
+  }
+  Stretch stretch{node.first_tick_ns, node.last_tick_ns};
+  if (node.info.start_barrier) stretch.begin_ns = node.info.start_barrier->monotonic_ns;
+  if (node.info.stop_barrier) stretch.end_ns = node.info.stop_barrier->monotonic_ns;
+  return stretch;
+}
+
+Figure FigureOf(const energy::Energy& energy) {
+  return {.joules = energy.joules,
+          .label = LabelOf(energy.state),
+          .uncertainty_joules = energy.uncertainty_joules,
+          .cause = energy.cause,
+          .fix = energy.fix};
+}
+
+Figure FigureOf(const energy::Total& total, const std::vector<DomainFigures>& domains) {
+  Figure figure{.joules = total.joules,
+                .label = total.joules ? LabelOf(total.state) : Label::kNone,
+                .uncertainty_joules = total.uncertainty_joules};
+  if (figure.joules) return figure;
+  if (total.missing.empty()) {
+    figure.cause = "no counter of the CPU";
+    return figure;
+  }
+  figure.cause = fmt::format("{} n/a", fmt::join(total.missing, ", "));
+  for (const DomainFigures& domain : domains) {
+    if (domain.id != total.missing.front()) continue;
+    figure.cause += fmt::format(": {}", domain.figure.cause);
+    figure.fix = domain.figure.fix;
+  }
+  return figure;
+}
+
+std::optional<int64_t> ClockBound(const energy::NodeInfo& info) {
+  std::optional<int64_t> bound;
+  for (const energy::ClockOffset& offset : info.offsets) {
+    const int64_t apart_ns = std::abs(offset.offset_ns) + offset.bound_ns;
+    bound = std::max(bound.value_or(0), apart_ns);
+  }
+  return bound;
+}
+
+void Flatten(const Json& value, const std::string& prefix,
+             std::map<std::string, std::string>* facts) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      Flatten(inner, prefix.empty() ? key : prefix + "." + key, facts);
+    }
+  } else if (value.is_string()) {
+    (*facts)[prefix] = value.get<std::string>();
+  } else if (!value.is_null()) {
+    (*facts)[prefix] = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+}
+
+Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode& node,
+                             const WholeRuns& whole) {
+  const energy::NodeInfo& info = node.info;
+  NodeFigures figures;
+  figures.name = info.name;
+  figures.role = info.role;
+  figures.interval_ns = info.interval_ns;
+  figures.sampler = info.sampler;
+  figures.ticks_dropped = node.ticks_dropped;
+  figures.clock_bound_ns = ClockBound(info);
+  figures.clock_synchronised =
+      !info.clock.empty() &&
+      std::all_of(info.clock.begin(), info.clock.end(),
+                  [](const energy::ClockReading& reading) { return reading.synchronised; });
+  for (const energy::Absence& absence : info.absent) {
+    figures.absent.emplace_back(absence.source, absence.cause);
+  }
+  if (auto facts = FactsOf(info.facts); facts.ok()) {
+    for (auto& [key, value] : *facts) {
+      figures.facts[key.starts_with("system.") ? key : "system." + key] = std::move(value);
+    }
+  }
+  const Stretch stretch = StretchOf(node, whole);
+  figures.seconds = std::max(0.0, Seconds(stretch.end_ns - stretch.begin_ns));
+  std::vector<energy::Energy> energies;
+  // Of other hosts there are no ticks here: they were asked for the energies of the run.
+  if (const auto it = whole.find(node.id); it != whole.end() && !it->second.energies.empty()) {
+    energies = it->second.energies;
+  } else if (node.ticks == 0) {
+    energies.resize(info.domains.size());
+    for (energy::Energy& energy : energies) energy.cause = "the store has no samples of it";
+  } else {
+    EMLIO_ASSIGN_OR_RETURN(energies, reader->EnergyBetween(node, stretch.begin_ns, stretch.end_ns));
+  }
+  energies.resize(info.domains.size());
+  for (size_t i = 0; i < info.domains.size() && i < energies.size(); ++i) {
+    const energy::Domain& domain = info.domains[i];
+    if (domain.in_total && !domain.source.empty()) {
+      const int64_t period_ns =
+          domain.update_period_ns > 0 ? domain.update_period_ns : domain.refresh_ns;
+      figures.update_period_ns = std::max(figures.update_period_ns, period_ns);
+    }
+    figures.domains.push_back({.id = domain.id,
+                               .kind = std::string(KindName(domain.kind)),
+                               .source = domain.source,
+                               .device = domain.device,
+                               .figure = FigureOf(energies[i]),
+                               .void_seconds = Seconds(energies[i].void_ns),
+                               .in_total = domain.in_total,
+                               .outside_total = domain.outside_total});
+  }
+  const energy::Total total = energy::TotalOf(info.domains, energies);
+  figures.total = FigureOf(total, figures.domains);
+  figures.without = total.without;
+  return figures;
+}
+
+void AddTo(std::optional<double>* sum, const std::optional<double>& value) {
+  if (value) *sum = sum->value_or(0) + *value;
+}
+void AddTo(std::optional<int64_t>* sum, const std::optional<int64_t>& value) {
+  if (value) *sum = sum->value_or(0) + *value;
+}
+void AddTo(energy::Proxies* sum, const energy::Proxies& proxies) {
+  AddTo(&sum->cpu_seconds, proxies.cpu_seconds);
+  AddTo(&sum->gpu_seconds, proxies.gpu_seconds);
+  AddTo(&sum->bytes_read, proxies.bytes_read);
+  AddTo(&sum->bytes_sent, proxies.bytes_sent);
+  AddTo(&sum->bytes_delivered, proxies.bytes_delivered);
+  AddTo(&sum->records_delivered, proxies.records_delivered);
+}
+
+// Wall-clock time minus monotonic time where the node's part of the run begins.
+Result<int64_t> WallOffset(energy::RunReader* reader, const energy::StoredNode& node) {
+  if (node.info.start_barrier) {
+    return node.info.start_barrier->wall_ns - node.info.start_barrier->monotonic_ns;
+  }
+  int64_t offset_ns = 0;
+  EMLIO_RETURN_IF_ERROR(reader->ForEachTick(node.id, node.first_tick_ns, node.first_tick_ns,
+                                            [&](const energy::Tick& tick) {
+                                              offset_ns = tick.wall_ns - tick.monotonic_ns;
+                                              return OkStatus();
+                                            }));
+  return offset_ns;
+}
+
+// Where all nodes' parts of a run lie on the wall clock.
+struct Timeline {
+  int64_t begin_wall_ns = 0;
+  int64_t end_wall_ns = 0;
+  std::map<int64_t, int64_t> offsets;  // by node
+};
+Result<Timeline> TimelineOf(energy::RunReader* reader, const std::vector<energy::StoredNode>& nodes,
+                            const WholeRuns& whole) {
+  Timeline timeline;
+  bool first = true;
+  for (const energy::StoredNode& node : nodes) {
+    if (node.ticks == 0) continue;
+    EMLIO_ASSIGN_OR_RETURN(const int64_t offset_ns, WallOffset(reader, node));
+    timeline.offsets[node.id] = offset_ns;
+    const Stretch stretch = StretchOf(node, whole);
+    const int64_t begin_ns = stretch.begin_ns + offset_ns;
+    const int64_t end_ns = stretch.end_ns + offset_ns;
+    timeline.begin_wall_ns = first ? begin_ns : std::min(timeline.begin_wall_ns, begin_ns);
+    timeline.end_wall_ns = first ? end_ns : std::max(timeline.end_wall_ns, end_ns);
+    first = false;
+  }
+  return timeline;
+}
+
+Status AddTraces(energy::RunReader* reader, const energy::StoredNode& node, int64_t offset_ns,
+                 const Timeline& timeline, size_t parts,
+                 std::map<std::string, PowerTrace>* traces) {
+  const auto& domains = node.info.domains;
+  std::vector<PowerTrace::Cursor> cursors(domains.size());
+  std::vector<PowerTrace*> to(domains.size(), nullptr);
+  for (size_t i = 0; i < domains.size(); ++i) {
+    if (!domains[i].in_total || domains[i].source.empty()) continue;
+    const std::string kind(KindName(domains[i].kind));
+    to[i] = &traces
+                 ->try_emplace(kind, timeline.begin_wall_ns,
+                               std::max(timeline.end_wall_ns, timeline.begin_wall_ns + 1), parts)
+                 .first->second;
+  }
+  return reader->ForEachTick(node.id, node.first_tick_ns, node.last_tick_ns,
+                             [&](const energy::Tick& tick) {
+                               for (size_t i = 0; i < to.size(); ++i) {
+                                 if (to[i] != nullptr) {
+                                   to[i]->Add(&cursors[i], tick.samples[i], offset_ns);
+                                 }
+                               }
+                               return OkStatus();
+                             });
+}
+
+// Windows by name and stage, with the joules of all nodes.
+class WindowSums {
+ public:
+  Status Add(int64_t node, const energy::WindowRecord& window, const Timeline& timeline,
+             RunTrace* trace) {
+    Sum& sum = sums_[{window.stage, window.name}];
+    const bool is_new = sum.ids.insert(std::hash<std::string>{}(window.id)).second;
+    sum.figures.name = window.name;
+    sum.figures.stage = window.stage;
+    if (is_new) ++sum.figures.windows;
+    const double seconds = Seconds(window.end_ns - window.begin_ns);
+    sum.seconds[node] += seconds;
+    AddTo(&sum.figures.proxies, window.proxies);
+    if (!window.total.joules) {
+      sum.missing = true;
+      if (sum.cause.empty()) sum.cause = CauseOf(window);
+    } else {
+      sum.joules += *window.total.joules;
+      sum.uncertainty_joules += window.total.uncertainty_joules;
+      sum.label = std::max(sum.label, LabelOf(window.total.state));
+    }
+    if (trace != nullptr && is_new) AddSpan(node, window, timeline, trace);
+    return OkStatus();
+  }
+
+  std::vector<WindowFigures> Finish() {
+    std::vector<WindowFigures> all;
+    for (auto& [key, sum] : sums_) {
+      for (const auto& [node, seconds] : sum.seconds) {
+        sum.figures.seconds = std::max(sum.figures.seconds, seconds);
+      }
+      if (sum.missing) {
+        sum.figures.energy.cause = sum.cause;
+      } else {
+        sum.figures.energy = {
+            .joules = sum.joules, .label = sum.label, .uncertainty_joules = sum.uncertainty_joules};
+      }
+      all.push_back(std::move(sum.figures));
+    }
+    return all;
+  }
+
+ private:
+  struct Sum {
+    WindowFigures figures;
+    std::map<int64_t, double> seconds;
+    std::set<size_t> ids;  // hashes: a window of several nodes counts once
+    double joules = 0;
+    double uncertainty_joules = 0;
+    Label label = Label::kMeasured;
+    bool missing = false;
+    std::string cause;
+  };
+
+  static std::string CauseOf(const energy::WindowRecord& window) {
+    for (const energy::Energy& energy : window.energies) {
+      if (!energy.joules && !energy.cause.empty()) return energy.cause;
+    }
+    return fmt::format("{} n/a", fmt::join(window.total.missing, ", "));
+  }
+  static void AddSpan(int64_t node, const energy::WindowRecord& window, const Timeline& timeline,
+                      RunTrace* trace) {
+    const auto offset = timeline.offsets.find(node);
+    if (offset == timeline.offsets.end()) return;
+    if (trace->spans.size() >= kMaxSpans) {
+      ++trace->spans_left_out;
+      return;
+    }
+    const auto seconds = [&](int64_t ns) {
+      return Seconds(ns + offset->second - timeline.begin_wall_ns);
+    };
+    trace->spans.push_back({.name = window.stage.empty() ? window.name : window.stage,
+                            .begin_seconds = seconds(window.begin_ns),
+                            .end_seconds = seconds(window.end_ns)});
+  }
+
+  std::map<std::pair<std::string, std::string>, Sum> sums_;
+};
+
+Result<WholeRuns> WholeRunsOf(energy::RunReader* reader, const std::string& run_id) {
+  WholeRuns whole;
+  EMLIO_RETURN_IF_ERROR(
+      reader->ForEachWindow(run_id, [&](int64_t node, const energy::WindowRecord& window) {
+        if (window.id == "run") whole[node] = window;
+        return OkStatus();
+      }));
+  return whole;
+}
+
+std::string FailureOf(const energy::Run& run, const RunFigures& figures) {
+  if (!run.ended_wall_ns) return "it did not end: it is going on, or was killed";
+  if (run.exit_status.value_or(0) != 0) {
+    return fmt::format("exit status {}", *run.exit_status);
+  }
+  if (figures.nodes.empty()) return "no node";
+  return "";
+}
+
+}  // namespace
+
+std::optional<double> RunFigures::Number(std::string_view fact) const {
+  const auto it = facts.find(std::string(fact));
+  if (it == facts.end()) return std::nullopt;
+  double value = 0;
+  const char* const begin = it->second.data();
+  const char* const end = begin + it->second.size();
+  const auto [parsed, error] = std::from_chars(begin, end, value);
+  if (error != std::errc() || parsed != end || !(value > 0)) return std::nullopt;
+  return value;
+}
+
+Result<std::map<std::string, std::string>> FactsOf(std::string_view json) {
+  const Json::parser_callback_t shallow = [](int depth, Json::parse_event_t, Json&) {
+    return depth <= kMaxJsonDepth;
+  };
+  const Json value = Json::parse(json, shallow, /*allow_exceptions=*/false);
+  if (!value.is_object()) return InvalidArgument("facts are one JSON object");
+  std::map<std::string, std::string> facts;
+  Flatten(value, "", &facts);
+  return facts;
+}
+
+Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, RunTrace* trace,
+                           size_t trace_parts) {
+  RunFigures figures;
+  figures.id = run.id;
+  figures.started_wall_ns = run.started_wall_ns;
+  figures.labels = run.labels;
+  if (auto facts = FactsOf(run.configuration); facts.ok()) figures.facts = *std::move(facts);
+  EMLIO_ASSIGN_OR_RETURN(figures.notes, reader->Notes(run.id));
+  EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
+  EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
+  std::vector<Figure> totals;
+  std::set<std::string> references;  // whose clocks the others' were compared with
+  for (const energy::StoredNode& node : nodes) {
+    for (const energy::ClockOffset& offset : node.info.offsets) references.insert(offset.peer);
+    EMLIO_ASSIGN_OR_RETURN(NodeFigures one, LoadNode(reader, node, whole));
+    figures.seconds = std::max(figures.seconds, one.seconds);
+    totals.push_back(one.total);
+    if (!one.total.joules) totals.back().cause = fmt::format("{}: {}", one.name, one.total.cause);
+    figures.nodes.push_back(std::move(one));
+  }
+  for (NodeFigures& node : figures.nodes) {
+    if (!node.clock_bound_ns && references.count(node.name) > 0) node.clock_bound_ns = 0;
+  }
+  // A node that was lost makes the total incomplete, never smaller.
+  for (const energy::Note& note : figures.notes) {
+    if (note.kind != "node_lost" && note.kind != "node_unreachable" &&
+        note.kind != "node_refused") {
+      continue;
+    }
+    std::string state = note.kind.substr(std::string_view("node_").size());
+    totals.push_back({.cause = fmt::format("node {} is {}: {}", note.node, state, note.text)});
+  }
+  figures.total = SumOf(totals);
+  figures.failure = FailureOf(run, figures);
+
+  EMLIO_ASSIGN_OR_RETURN(const Timeline timeline, TimelineOf(reader, nodes, whole));
+  if (trace != nullptr && trace_parts > 0) {
+    trace->seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
+    for (const energy::StoredNode& node : nodes) {
+      const auto offset = timeline.offsets.find(node.id);
+      if (offset == timeline.offsets.end()) continue;
+      EMLIO_RETURN_IF_ERROR(
+          AddTraces(reader, node, offset->second, timeline, trace_parts, &trace->by_kind));
+    }
+  }
+  WindowSums sums;
+  EMLIO_RETURN_IF_ERROR(
+      reader->ForEachWindow(run.id, [&](int64_t node, const energy::WindowRecord& window) {
+        return sums.Add(node, window, timeline, trace);
+      }));
+  figures.windows = sums.Finish();
+  return figures;
+}
+
+Result<RunPower> LoadPower(energy::RunReader* reader, const energy::Run& run, double part_seconds) {
+  EMLIO_ASSIGN_OR_RETURN(const RunFigures figures, LoadRun(reader, run));
+  if (!figures.failure.empty()) {
+    return InvalidArgument(fmt::format("run {}: {}", run.id, figures.failure));
+  }
+  if (!figures.total.joules) {
+    return InvalidArgument(
+        fmt::format("run {}: its total is n/a: {}", run.id, figures.total.cause));
+  }
+  EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
+  EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
+  EMLIO_ASSIGN_OR_RETURN(Timeline timeline, TimelineOf(reader, nodes, whole));
+  const double seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
+  const auto parts = part_seconds > 0 ? static_cast<size_t>(seconds / part_seconds) : 0;
+  if (parts == 0) {
+    return InvalidArgument(
+        fmt::format("run {}: {:.1f} s are shorter than {:g} s", run.id, seconds, part_seconds));
+  }
+  RunPower power{.begin_wall_ns = timeline.begin_wall_ns,
+                 .part_seconds = part_seconds,
+                 .watts = std::vector<double>(parts),
+                 .domains = {}};
+  // Whole parts only.
+  timeline.end_wall_ns = timeline.begin_wall_ns +
+                         static_cast<int64_t>(part_seconds * 1e9 * static_cast<double>(parts));
+  std::map<std::string, PowerTrace> traces;
+  for (const energy::StoredNode& node : nodes) {
+    if (node.ticks == 0) {
+      return InvalidArgument(
+          fmt::format("run {}: the store has no samples of node {}, only its energies", run.id,
+                      node.info.name));
+    }
+    EMLIO_RETURN_IF_ERROR(
+        AddTraces(reader, node, timeline.offsets[node.id], timeline, parts, &traces));
+  }
+  for (const auto& [kind, trace] : traces) {
+    for (size_t i = 0; i < parts; ++i) power.watts[i] += trace.Watts(i);
+  }
+  for (const NodeFigures& node : figures.nodes) {
+    for (const DomainFigures& domain : node.domains) {
+      if (!domain.in_total || !domain.figure.joules) continue;
+      power.domains[node.name + "/" + domain.id] = *domain.figure.joules / node.seconds;
+    }
+  }
+  return power;
+}
+
+}  // namespace emlio::energy_analysis

@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""`emlio energy` baseline, stages, report, meter and overhead, on a host whose power is known."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from command_line import Emlio
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
+
+# The host's driver is a thread on a busy machine.
+CLOSE = 0.15
+
+# Takes 0.3 s to read, 0.2 s more to preprocess, and 0.4 s to train beside both.
+PIPELINE = """
+case $EMLIO_STAGES in
+  read) exec sleep 0.3 ;;
+  read,preprocess) exec sleep 0.5 ;;
+  train) exec sleep 0.4 ;;
+  read,preprocess,train) exec sleep 0.6 ;;
+  *) exit 9 ;;
+esac
+"""
+NODE_FACTS = [
+    "cpu",
+    "sockets",
+    "memory",
+    "gpu",
+    "nic",
+    "kernel",
+    "driver",
+    "governor",
+    "turbo",
+    "gpu_power_limit",
+    "environment",
+]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[EnergyHost]:
+    """Two sockets with memory."""
+    with two_sockets(tmp_path / "host") as made:
+        yield made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where runs are kept."""
+    return tmp_path / "runs.emlio"
+
+
+def energy(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
+    """What a subcommand wrote as JSON."""
+    report = tmp_path / "report.json"
+    emlio("energy", args[0], "--json", report, *args[1:], code=code)
+    result: dict[str, Any] = json.loads(report.read_text())
+    return result
+
+
+def test_stages_are_run_apart_and_reported(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+) -> None:
+    # A busy machine may cost a run or two its resolution.
+    common = ["--root", host.root, "--store", store, "--interval-ms", "20", "--rounds", "7"]
+    result = energy(emlio, tmp_path, "stages", *common, "--", "sh", "-c", PIPELINE)
+    sets = {one["stages"]: one for one in result["ladder"]["sets"]}
+    assert set(sets) == {"read", "read,preprocess", "read,preprocess,train", "train"}
+    for one in sets.values():
+        assert 5 <= one["n"] <= 7
+        joules = one["total_joules"]["mean"]
+        assert joules == pytest.approx(TWO_SOCKETS_WATTS * one["seconds"]["mean"], rel=CLOSE)
+    whole = result["ladder"]["whole"]["total_joules"]["value"]
+    marginal = [one["total_joules"]["value"] for one in result["ladder"]["marginal"]]
+    assert sum(marginal) == pytest.approx(whole)
+    assert result["ladder"]["unpaced"] is True
+    assert result["ladder"]["whole"]["net_joules"] is None
+    assert "emlio energy baseline" in result["no_baseline"]
+    orders = [run["labels"]["stages"] for run in result["these"]["runs"]]
+    rounds = {tuple(orders[i : i + 4]) for i in range(0, 28, 4)}
+    assert len(orders) == 28
+    assert len(rounds) > 1
+
+    page = tmp_path / "page.html"
+    facts = tmp_path / "facts.json"
+    said = {
+        "work": dict.fromkeys(["dataset", "sample_bytes", "model", "batch", "precision"], "x")
+        | {"bytes": 5e8, "samples": 1000, "epochs": 1},
+        "path": dict.fromkeys(["rtt", "bandwidth", "storage", "cache"], "x"),
+        "software": dict.fromkeys(
+            ["loader", "version", "configuration", "workers", "prefetch"], "x"
+        ),
+        "included": {"switches": "no", "psu_losses": "no"},
+    }
+    facts.write_text(json.dumps(said))
+    select = ["--store", store, "--where", f"experiment={result['experiment']}"]
+    report = energy(emlio, tmp_path, "report", *select, "--facts", facts)
+    assert report["headline"] is None
+    assert "system.turbo" in report["no_headline"]
+    node = report["nodes"][0]["name"]
+    facts.write_text(json.dumps(said | {"nodes": {node: dict.fromkeys(NODE_FACTS, "x")}}))
+    report = energy(emlio, tmp_path, "report", *select, "--facts", facts, "--html", page)
+    assert report["no_headline"] == ""
+    assert "total energy" in report["headline"]
+    assert "no baseline subtracted" in report["headline"]
+    assert "not validated against a meter" in report["headline"]
+    assert report["these"]["counted"] >= 5
+    per_gb = report["these"]["per_unit"][0]
+    assert per_gb["unit"] == "GB"
+    assert per_gb["total_joules"]["value"] == pytest.approx(2 * whole, rel=1e-6)
+    html = page.read_text()
+    plots = re.findall("<svg.*?</svg>", html, re.DOTALL)
+    assert len(plots) == 2
+    for plot in plots:
+        ElementTree.fromstring(plot)
+    assert "interaction" in plots[1]
+    text = emlio("energy", "report", *select).stdout
+    assert "Stages: marginal energies of the ladder" in text
+
+
+def test_runs_that_fail_are_listed_and_not_counted(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+) -> None:
+    result = energy(
+        emlio,
+        tmp_path,
+        *("stages", "--root", host.root, "--store", store),
+        *("--", "sh", "-c", "test $EMLIO_STAGES != train"),
+        code=1,
+    )
+    assert "T has 0" in result["no_stages"]
+    failed = [run for run in result["these"]["runs"] if run["failure"]]
+    assert len(failed) == 5
+    assert {run["failure"] for run in failed} == {"exit status 1"}
+
+
+def test_a_host_without_counters_gives_a_report_without_joules(
+    emlio: Emlio, tmp_path: Path, store: Path
+) -> None:
+    root = tmp_path / "bare"
+    (root / "proc").mkdir(parents=True)
+    (root / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n")
+    energy(
+        emlio,
+        tmp_path,
+        *("stages", "--root", root, "--store", store, "--", "true"),
+        code=1,
+    )
+    report = energy(emlio, tmp_path, "report", "--store", store)
+    assert report["these"]["energy"]["total_joules"] is None
+    assert report["these"]["runs"][0]["total"]["joules"] is None
+    assert report["these"]["runs"][0]["total"]["cause"]
+    assert report["headline"] is None
+
+
+def test_a_baseline_of_short_runs_is_refused(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+) -> None:
+    result = energy(
+        emlio,
+        tmp_path,
+        *("baseline", "--root", host.root, "--store", store, "--", "sleep", "0.4"),
+        code=1,
+    )
+    assert result["baseline"] is None
+    assert len(result["runs"]) == 3
+    assert "at least 60 s are needed" in result["error"]["message"]
+
+
+def test_short_runs_are_no_levels_for_a_meter(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+) -> None:
+    taken = energy(
+        emlio,
+        tmp_path,
+        *("baseline", "--root", host.root, "--store", store, "--", "sleep", "1.2"),
+        code=1,
+    )
+    run = taken["runs"][0]
+    series = tmp_path / "meter.csv"
+    series.write_text("time,watts\n1780000000,100\n")
+    result = energy(
+        emlio,
+        tmp_path,
+        *("meter", "--store", store, "--series", series, run, run, run),
+        code=1,
+    )
+    assert "no time in common" in result["error"]["message"]
+    series.write_text("time,watts\nnow,100\n")
+    result = energy(
+        emlio,
+        tmp_path,
+        *("meter", "--store", store, "--series", series, run, run, run),
+        code=1,
+    )
+    assert "line 2: no time" in result["error"]["message"]
+
+
+def test_the_monitor_is_compared_with_its_absence(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    result = energy(emlio, tmp_path, "overhead", "--root", host.root, "--", "sleep", "0.3")
+    assert len(result["pairs"]) == 10
+    low, high = result["overhead"]["interval_95"]
+    assert low <= result["overhead"]["throughput_change_percent"] <= high
+    assert result["overhead"]["core_percent"]["value"] > 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("baseline", "--store", "x", "--seconds", "59"),
+        ("baseline", "--store", "x", "--runs", "2"),
+        ("baseline", "--store", "x", "--kind", "running-without-io"),
+        ("stages", "--store", "x"),
+        ("stages", "--store", "x", "--rounds", "4", "--", "true"),
+        ("overhead", "--pairs", "9", "--", "true"),
+        ("report",),
+        ("meter", "--store", "x", "--series", "y", "a", "b"),
+    ],
+)
+def test_wrong_command_lines_are_refused(emlio: Emlio, args: tuple[str, ...]) -> None:
+    emlio("energy", *args, code=2)

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "energy_run.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "emlio/energy/run_store.h"
+
+namespace emlio::tool {
+
+Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
+                                  const std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : environment) {
+    setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  }
+  StoredRun run{.id = energy::MakeRunId(energy::ReadMoment().wall_ns)};
+  command.run_id = run.id;
+  command.quiet = true;
+  run.exit_code = RunEnergyRecord(command);
+  run.interrupted = run.exit_code == 128 + SIGINT || run.exit_code == 128 + SIGTERM;
+  EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.store));
+  EMLIO_ASSIGN_OR_RETURN(const energy::Run stored, reader->FindRun(run.id));
+  if (!stored.ended_wall_ns) {
+    return IoError(
+        fmt::format("run {} of '{}' was not recorded as a whole", run.id, command.argv.front()));
+  }
+  return run;
+}
+
+int FinishRefused(const Report& report, const Status& status, nlohmann::ordered_json json) {
+  const Status refused = status.code() == Code::kInvalidArgument
+                             ? Status(Code::kUnsupported, status.message())
+                             : status;
+  return report.Finish(refused, std::move(json));
+}
+
+}  // namespace emlio::tool

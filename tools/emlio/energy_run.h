@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "console.h"
+#include "emlio/base/status.h"
+#include "energy_commands.h"
+
+namespace emlio::tool {
+
+struct StoredRun {
+  std::string id;
+  int exit_code = 0;  // of the command
+  // The command was ended by Ctrl-C or SIGTERM: no further one should be started.
+  bool interrupted = false;
+};
+
+// Runs the command as `emlio energy record` does, with `environment` set for it, and makes sure
+// that the run is in the store. A command that fails is a run that failed, and no error. On the
+// main thread, while there are no other threads.
+Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
+                                  const std::map<std::string, std::string>& environment);
+
+// Finishes a command whose data are at fault and not its options: INVALID_ARGUMENT of an analysis
+// that refuses them is kExitFailed too.
+int FinishRefused(const Report& report, const Status& status, nlohmann::ordered_json json);
+
+}  // namespace emlio::tool
