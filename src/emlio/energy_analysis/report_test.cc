@@ -54,8 +54,10 @@ std::vector<RunFigures> SomeRuns(const std::string& prefix, double package_watts
   std::normal_distribution<double> noise;
   std::vector<RunFigures> runs;
   for (int i = 0; i < 6; ++i) {
-    runs.push_back(SomeRun(prefix + std::to_string(i), package_watts + 0.2 * noise(random),
-                           seconds + 0.1 * noise(random)));
+    // One after the other: compilers choose the order of arguments.
+    const double run_seconds = seconds + 0.1 * noise(random);
+    const double run_watts = package_watts + 0.2 * noise(random);
+    runs.push_back(SomeRun(prefix + std::to_string(i), run_watts, run_seconds));
   }
   return runs;
 }
