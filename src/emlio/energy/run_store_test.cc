@@ -13,6 +13,7 @@
 #include <limits>
 #include <thread>
 
+#include "emlio/base/fork_testing.h"
 #include "emlio/energy/detect.h"
 #include "emlio/energy/sqlite.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -617,6 +618,7 @@ TEST_F(RunStoreTest, AStoreThatCannotBeWrittenDoesNotKeepTheProgramFromEnding) {
 }
 
 TEST_F(RunStoreTest, AChildMadeByForkLeavesTheFileAlone) {
+  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   const auto store = Open();
   ASSERT_TRUE(store->BeginRun(SomeRun("a")).ok());
   const int64_t node = *store->AddNode("a", SomeNode("n"));

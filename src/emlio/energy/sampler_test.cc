@@ -13,11 +13,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__has_feature)
-#define EMLIO_HAS_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#else
-#define EMLIO_HAS_THREAD_SANITIZER 0
-#endif
+#include "emlio/base/fork_testing.h"
 
 namespace emlio::energy {
 namespace {
@@ -217,9 +213,7 @@ TEST(SamplerTest, AHostWithoutMetersIsSampledAllTheSame) {
 }
 
 TEST(SamplerTest, AForkedChildSaysThatItDoesNotSample) {
-#if defined(__SANITIZE_THREAD__) || EMLIO_HAS_THREAD_SANITIZER
-  GTEST_SKIP() << "the thread sanitizer knows nothing of the parent's threads in a child";
-#endif
+  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   auto sampler = StartSampler();
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();
