@@ -30,8 +30,12 @@ class Emlio(Tool):
         return first_line(str(self.installed.emlio), "--version").removeprefix("emlio ")
 
     def command(self, scratch: Path) -> list[str]:
+        # Of processes on one host one reads the counters for all. Here several hosts are one.
+        share = scratch / "share"
+        share.mkdir(mode=0o700, exist_ok=True)
         record = ["energy", "record", "--json", "-", "--"]
-        return [str(self.installed.emlio), *record, sys.executable, work.__file__]
+        command = [str(self.installed.emlio), *record, sys.executable, work.__file__]
+        return ["env", f"XDG_RUNTIME_DIR={share}", *command]
 
     def reading(self, done: "subprocess.CompletedProcess[str]", scratch: Path) -> Reading:
         try:

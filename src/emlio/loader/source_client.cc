@@ -128,7 +128,7 @@ Status SourceClient::DialStreams(uint32_t count) {
 
 int64_t SourceClient::RoundTripNs() const {
   const auto state = dialer_->StateOf(control_);
-  return state.has_value() ? state->round_trip_us * 1000 : 0;
+  return state.has_value() ? state->min_round_trip_us * 1000 : 0;
 }
 
 int SourceClient::PollMs() const {

@@ -101,6 +101,7 @@ class SourceClient {
   Status JoinStreams();
   Status OnJoinRefused(Stream* stream, const wire::Error& error);
   Status Measure(int64_t now_ns);
+  // The least: the smoothed one includes answers that the peer's kernel holds back.
   int64_t RoundTripNs() const;
   // How long this thread may sleep.
   int PollMs() const;

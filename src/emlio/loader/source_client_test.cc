@@ -57,7 +57,7 @@ class FarDialer : public transport::Dialer {
   void Close(transport::ConnectionId connection) override { inner_->Close(connection); }
   std::optional<transport::LinkState> StateOf(transport::ConnectionId id) const override {
     auto state = inner_->StateOf(id);
-    if (state.has_value()) state->round_trip_us = round_trip_us_;
+    if (state.has_value()) state->min_round_trip_us = round_trip_us_;
     return state;
   }
   void Wake() override { inner_->Wake(); }

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 namespace emlio::transport {
 namespace {
@@ -28,7 +30,9 @@ std::optional<LinkState> ReadLinkState(int fd) {
   }
   LinkState state;
   state.round_trip_us = info.tcpi_rtt;
-  state.min_round_trip_us = info.tcpi_min_rtt;
+  if (info.tcpi_min_rtt != std::numeric_limits<uint32_t>::max()) {  // there was none yet
+    state.min_round_trip_us = info.tcpi_min_rtt;
+  }
   state.acked_bytes = info.tcpi_bytes_acked;
   state.busy_us = static_cast<int64_t>(info.tcpi_busy_time);
   state.window_limited_us =
