@@ -46,7 +46,8 @@ class SourceClient {
     virtual void OnMessage(size_t source, wire::AnyMessage message) = 0;
     // The manifest came; called once.
     virtual void OnManifest(size_t source) = 0;
-    // What was measured since the last time; a few times a second while data come.
+    // What was measured since the last time, a few times a second while data come; the round trip
+    // is the least of the last minutes.
     virtual void OnRate(size_t source, double bytes_per_s, int64_t round_trip_ns) = 0;
     // The source cannot be used any more: nothing else will come from it.
     virtual void OnFailed(size_t source, Status reason) = 0;

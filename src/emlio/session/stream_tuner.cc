@@ -36,13 +36,14 @@ constexpr int64_t kSettleNs = 300 * kNsPerMs;
 constexpr int64_t kSettleRoundTrips = 10;
 constexpr int64_t kNoTryNs = 20 * kNsPerSecond;
 
+// Both ends': windows as full as this may be what limits.
+constexpr double kFullWindows = 0.8;
+
 // The receiver's: what a link is taken to carry at first, and a window to hold (Linux's tcp_wmem as
 // it comes, 4 MiB, of which this much can be data on their way).
 constexpr double kExpectedBytesPerS = 625e6;
 constexpr double kExpectedWindowBytes = 3.4e6;
 constexpr double kDialMargin = 1.3;
-// Windows as full as this may be what limits.
-constexpr double kFullWindows = 0.8;
 
 }  // namespace
 

@@ -77,7 +77,7 @@ class StreamDialing {
 
   // At the beginning, before the round-trip time is known.
   uint32_t first() const { return Share(kMinAutoStreams); }
-  // How many to have now that it is known.
+  // How many to have now that it is known. Round trips here are the least of the last minutes.
   uint32_t OnConnected(int64_t round_trip_ns);
   // The same after so many bytes have arrived in that time, on `connected` streams. Never fewer
   // than before: the daemon uses as many as it needs.
