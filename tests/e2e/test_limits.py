@@ -58,7 +58,6 @@ def test_no_number_makes_a_command_crash(
     "args",
     [
         ["serve", "t=x", "--gather-threads"],
-        ["serve", "t=x", "--io-threads"],
         ["pull", "x", "--batch-size", 1, "--workers"],
         ["pull", "x", "--batch-size", 1, "--streams"],
         ["index", "x", "--jobs"],

@@ -99,10 +99,8 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
   line("roots", options.roots.empty() ? "any" : fmt::format("{}", fmt::join(options.roots, ", ")));
   line("send buffer", fmt::format("{} MiB, chunks of {} to {} KiB", options.send_buffer_bytes >> 20,
                                   options.first_chunk_bytes >> 10, options.max_chunk_bytes >> 10));
-  line("threads", fmt::format("gather {}, io {}",
-                              options.gather_threads == 0 ? "automatic"
-                                                          : std::to_string(options.gather_threads),
-                              options.io_threads));
+  line("gather threads",
+       options.gather_threads == 0 ? "automatic" : std::to_string(options.gather_threads));
   line("read ahead", fmt::format("{} MiB a session", options.read_ahead_bytes >> 20));
   line("indexes", index);
   line("largest record", fmt::format("{} MiB", command.max_record_bytes >> 20));

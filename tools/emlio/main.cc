@@ -134,8 +134,6 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   AddCount(sub, "--gather-threads", &options.gather_threads,
            "Threads that gather records; 0: the number of processors, at most 4", kThreadCount)
       ->capture_default_str();
-  AddCount(sub, "--io-threads", &options.io_threads, "Network threads",
-           {.lowest = 1, .highest = kMaxThreads});
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--index-beside");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   AddBadShardPolicy(sub, &command.on_bad_shard);

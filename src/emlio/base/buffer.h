@@ -12,7 +12,7 @@
 
 namespace emlio {
 
-// Owns a run of bytes, whoever made them: a pooled buffer, a received ZeroMQ message, a vector.
+// Owns a run of bytes, whoever made them: a pooled buffer, a received message, a vector.
 // Move-only; the release function runs once, on whichever thread drops the buffer, and must
 // neither block nor throw.
 class Buffer {

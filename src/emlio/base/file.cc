@@ -76,6 +76,13 @@ class PosixFile : public RandomAccessFile {
  public:
   PosixFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   ~PosixFile() override { close(fd_); }
+  int descriptor() const override { return fd_; }
+
+  bool ReadFromMemory(uint64_t offset, std::span<uint8_t> to) const override {
+    const iovec part{to.data(), to.size()};
+    const ssize_t n = preadv2(fd_, &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+    return n == static_cast<ssize_t>(to.size());
+  }
 
   const std::string& path() const override { return path_; }
 

@@ -37,6 +37,15 @@ class RandomAccessFile {
   // The same into several places, one behind the other. REQUIRES: at most 1024 places.
   virtual Result<uint64_t> ReadInto(uint64_t offset,
                                     std::span<const std::span<uint8_t>> places) const;
+  // Reads a few bytes only if that needs no waiting for storage. False if it does, if there are
+  // fewer, and where the file system cannot tell.
+  virtual bool ReadFromMemory(uint64_t offset, std::span<uint8_t> to) const {
+    (void)offset;
+    (void)to;
+    return false;
+  }
+  // What the system knows the open file by; -1 for one that is not the system's.
+  virtual int descriptor() const { return -1; }
   // Tells the system that the range will be read soon. A hint: never fails.
   virtual void WillNeed(uint64_t offset, size_t size) const = 0;
   // Tells it that nobody will read the range soon: the pages that lie in it as a whole are free for

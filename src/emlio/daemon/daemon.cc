@@ -124,13 +124,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   }
   if (options.datasets.empty()) return InvalidArgument("a daemon needs at least one data set");
   std::vector<std::shared_ptr<const dataset::Dataset>> opened;
-  for (const dataset::DatasetOptions& dataset_options : options.datasets) {
+  for (dataset::DatasetOptions dataset_options : options.datasets) {
+    dataset_options.wants_descriptors = true;
     EMLIO_ASSIGN_OR_RETURN(auto dataset, dataset::Dataset::Open(dataset_options));
     EMLIO_RETURN_IF_ERROR(CheckRoots(*dataset, options.roots));
     opened.push_back(std::move(dataset));
   }
   transport::TransportOptions transport_options;
-  transport_options.io_threads = options.io_threads;
   transport_options.max_frame_bytes = wire::kMaxHeaderBytes;
   EMLIO_ASSIGN_OR_RETURN(auto listener, transport::ListenZmq(options.bind, transport_options));
   return StartOn(std::move(listener), std::move(opened), std::move(options));

@@ -34,7 +34,6 @@ struct DaemonOptions {
   uint64_t total_read_ahead_bytes = 0;
   // 0: the number of processors, at most 4. At most kMaxThreads; fewer when the system has no more.
   int gather_threads = 0;
-  int io_threads = 1;                // libzmq's
   int64_t peer_silence_ms = 60'000;  // a receiver that says nothing for so long is given up
   size_t max_sessions = 4096;
   // Told of the epochs of every session. May be null.

@@ -13,7 +13,35 @@ namespace {
 constexpr size_t kSmallBufferBytes = size_t{256} << 10;
 constexpr auto kPatience = std::chrono::milliseconds(2);
 
+void ToItems(const GatherTask& task, std::vector<dataset::GatherItem>* items) {
+  const session::ChunkJob& job = task.job;
+  items->clear();
+  for (size_t i = 0; i < job.records.size(); ++i) {
+    dataset::GatherItem item;
+    item.shard = task.local_shards[i];
+    item.record = job.records[i].record;
+    item.begin = job.header.record_offset;
+    item.size = job.header.sizes[i];
+    items->push_back(item);
+  }
+}
+
 }  // namespace
+
+bool FindInMemory(GatherTask* task, GatherScratch* scratch) {
+  ToItems(*task, &scratch->items);
+  scratch->pieces.clear();
+  if (!task->dataset->FindInMemory(scratch->items, &scratch->pieces) ||
+      !task->dataset->CheckUnchanged(scratch->items.front().shard).ok()) {
+    return false;
+  }
+  task->job.header.crcs.clear();
+  for (const dataset::StoredPiece& piece : scratch->pieces) {
+    task->pieces.push_back({piece.descriptor, piece.offset, piece.size});
+    task->job.header.crcs.push_back(piece.crc32c);
+  }
+  return true;
+}
 
 GatherPool::GatherPool(int threads, uint32_t max_chunk_bytes, uint64_t max_idle_bytes,
                        std::function<void()> wake)
@@ -104,19 +132,13 @@ void GatherPool::Gather(GatherTask* task, std::vector<dataset::GatherItem>* scra
                                                job.records.front().record, &task->bad);
     if (!task->status.ok()) return;
   }
+  ToItems(*task, scratch);
   task->payload = job.payload_bytes <= kSmallBufferBytes ? small_.Take() : large_.Take();
   task->payload.Truncate(job.payload_bytes);
-  scratch->clear();
   uint8_t* to = task->payload.data();
-  for (size_t i = 0; i < job.records.size(); ++i) {
-    dataset::GatherItem item;
-    item.shard = task->local_shards[i];
-    item.record = job.records[i].record;
-    item.begin = job.header.record_offset;
-    item.size = job.header.sizes[i];
+  for (dataset::GatherItem& item : *scratch) {
     item.to = to;
     to += item.size;
-    scratch->push_back(item);
   }
   task->status = task->dataset->Gather(*scratch, &task->bad);
   // Sooner or later a shard that is rewritten with records of the same sizes is met; one look a

@@ -14,6 +14,7 @@
 #include "emlio/base/thread.h"
 #include "emlio/dataset/dataset.h"
 #include "emlio/session/sender.h"
+#include "emlio/transport/transport.h"
 
 namespace emlio::daemon {
 
@@ -26,13 +27,24 @@ struct GatherTask {
   std::vector<uint32_t> local_shards;  // one per record of the job: its shard in `dataset`
   std::shared_ptr<const dataset::Dataset> dataset;
   bool let_go = false;  // nobody will want these records again soon
-  // Results.
+  // Results: one of the two.
   Buffer payload;
+  std::vector<transport::FilePiece> pieces;
   Status status;
   dataset::BadItem bad;  // of an error that one record is to blame for: which, and why
 };
 
-// Threads that copy records from mapped shards into pooled buffers. Submit and TakeDone are for the
+struct GatherScratch {
+  std::vector<dataset::GatherItem> items;
+  std::vector<dataset::StoredPiece> pieces;
+};
+
+// Sets `pieces` and the job's checksums if all of its records are in memory, so that they can be
+// sent from where they are. Never waits for storage. False if not, and when anything is wrong: a
+// GatherPool finds out what.
+bool FindInMemory(GatherTask* task, GatherScratch* scratch);
+
+// Threads that copy records from shards into pooled buffers. Submit and TakeDone are for the
 // router thread; `wake` is called from a gather thread after a task has become done.
 //
 // The first thread does all of the work as long as it keeps up, which from the page cache it does:

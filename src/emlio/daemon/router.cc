@@ -29,8 +29,13 @@ constexpr int kPollMs = 500;
 constexpr int kMaxUnsentPerStream = 1;
 constexpr uint64_t kMaxMergedBytes = uint64_t{128} << 20;
 constexpr uint64_t kMaxMergedManifestBytes = uint64_t{64} << 20;
+// Records of this size on average are sent from the page cache. Smaller ones cost less when they
+// are copied together: every piece is a call of the system.
+constexpr uint64_t kMinSentRecordBytes = uint64_t{16} << 10;
 // How long plans are searched before the network is looked at again.
 constexpr int64_t kSearchNs = 1 * kNsPerMs;
+// The same for chunks, which may go out at once for as long as there is credit.
+constexpr int64_t kScheduleNs = 2 * kNsPerMs;
 constexpr uint32_t kMinChunkBytes = 4096;
 // How often connections are looked at to decide how many are used; seldomer with many sessions.
 constexpr int64_t kTuningNs = 20 * kNsPerMs;
@@ -130,18 +135,19 @@ DaemonStats Router::stats() const {
 }
 
 Status Router::Run() {
+  budget_->RunsOnThisThread();
   std::vector<transport::Event> events;
   int64_t next_silence_check_ns = 0;
   int64_t farewell_ns = -1;
-  bool is_searching = false;
+  bool has_more_to_do = false;
   while (true) {
     events.clear();
     const int poll_ms = farewell_ns >= 0 || stop_deadline_ns_ >= 0 ? 10 : kPollMs;
-    EMLIO_RETURN_IF_ERROR(listener_->Poll(is_searching ? 0 : poll_ms, &events));
+    EMLIO_RETURN_IF_ERROR(listener_->Poll(has_more_to_do ? 0 : poll_ms, &events));
     for (transport::Event& event : events) Handle(std::move(event));
     for (auto& task : gather_->TakeDone()) SendDone(std::move(task));
     RetryBacklogs();
-    is_searching = Schedule();
+    has_more_to_do = Schedule();
 
     const int64_t now_ns = SystemClock().NowNs();
     if (now_ns >= next_tuning_ns_) TuneStreams(now_ns);
@@ -489,8 +495,10 @@ bool Router::Schedule() {
   const size_t active_sessions =
       std::count_if(sessions_.begin(), sessions_.end(),
                     [](const auto& entry) { return *entry.second->held > 0; });
+  const int64_t schedule_until_ns = SystemClock().NowNs() + kScheduleNs;
   size_t searching = 0;
   for (bool progress = true; progress;) {
+    if (SystemClock().NowNs() >= schedule_until_ns) return true;
     progress = false;
     searching = 0;
     for (size_t i = sessions_.size(); i > 0; --i) {
@@ -505,14 +513,14 @@ bool Router::Schedule() {
     }
   }
   if (searching == 0) return false;
-  const int64_t until_ns = SystemClock().NowNs() + kSearchNs;
+  const int64_t search_until_ns = SystemClock().NowNs() + kSearchNs;
   for (size_t i = sessions_.size(); i > 0 && searching > 0; --i) {
     const std::shared_ptr<Session> session = NextSession(&next_search_);
     if (!session->is_searching) continue;
     session->is_searching = ScheduleOne(session, active_sessions) == NextResult::kBusy;
     FlushOutbox(session.get());
     searching -= session->is_searching ? 0 : 1;
-    if (SystemClock().NowNs() >= until_ns) break;
+    if (SystemClock().NowNs() >= search_until_ns) break;
   }
   return searching > 0;
 }
@@ -564,8 +572,20 @@ session::Sender::NextResult Router::ScheduleOne(const std::shared_ptr<Session>& 
   ++session->streams[best].gathering;
   gathering_bytes_ += task->job.payload_bytes;
   *session->held += task->job.payload_bytes;
-  gather_->Submit(std::move(task));
+  if (MaySendFiles(*session, task->job) && FindInMemory(task.get(), &gather_scratch_)) {
+    SendDone(std::move(task));
+  } else {
+    gather_->Submit(std::move(task));
+  }
   return NextResult::kChunk;
+}
+
+// Whether a chunk may go from the page cache to the network without a copy. What is let go of has
+// to be copied before, and what is verified is read in any case. What turns out to be unreadable
+// while it is sent arrives with a wrong checksum, and is asked for again to be verified.
+bool Router::MaySendFiles(const Session& session, const session::ChunkJob& job) const {
+  return listener_->sends_files() && !session.let_go && !job.verify &&
+         job.payload_bytes >= kMinSentRecordBytes * job.records.size();
 }
 
 // Lets each session decide how many of its streams it uses, by what the kernel says of them. Where
@@ -652,10 +672,12 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     std::shared_ptr<std::atomic<int>> unsent;
     std::shared_ptr<std::atomic<uint64_t>> held;
     uint64_t bytes;
+    std::shared_ptr<const dataset::Dataset> dataset;  // whose descriptors the pieces are
   };
   transport::Message message;
   message.header = Buffer::Of(std::move(encoded));
   message.payload = std::move(task->payload);
+  message.pieces = std::move(task->pieces);
   message.on_sent.function = [](void* context) {
     const std::unique_ptr<Sent> sent(static_cast<Sent*>(context));
     --*sent->unsent;
@@ -663,7 +685,7 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     sent->budget->Release(sent->bytes);
   };
   message.on_sent.context =
-      new Sent{budget_, stream.unsent, session->held, task->job.payload_bytes};
+      new Sent{budget_, stream.unsent, session->held, task->job.payload_bytes, task->dataset};
   ++*stream.unsent;
   *session->held += task->job.payload_bytes;
   budget_->Add(task->job.payload_bytes);

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,11 +35,14 @@ class SendBudget {
   explicit SendBudget(transport::Listener* listener) : listener_(listener) {}
   void Add(uint64_t bytes) { bytes_ += bytes; }
   uint64_t bytes() const { return bytes_; }
-  // From any thread: `bytes` were sent.
+  // From any thread: `bytes` were sent. The listener's own thread needs no waking: it looks at what
+  // became free when it comes back from the listener.
   void Release(uint64_t bytes) EMLIO_EXCLUDES(mu_) {
     bytes_ -= bytes;
-    Wake();
+    if (std::this_thread::get_id() != runs_on_) Wake();
   }
+  // Before anything was added: the thread that calls the listener.
+  void RunsOnThisThread() { runs_on_ = std::this_thread::get_id(); }
   void Wake() EMLIO_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (listener_ != nullptr) listener_->Wake();
@@ -51,6 +55,7 @@ class SendBudget {
 
  private:
   std::atomic<uint64_t> bytes_{0};
+  std::thread::id runs_on_;
   Mutex mu_;
   transport::Listener* listener_ EMLIO_GUARDED_BY(mu_);
 };
@@ -95,6 +100,7 @@ class Router {
                                           size_t active_sessions);
   void TuneStreams(int64_t now_ns);
   void ReadAheadOf(Session* session);
+  bool MaySendFiles(const Session& session, const session::ChunkJob& job) const;
   bool MayGather(const Session& session, size_t active_sessions) const;
   void SendDone(std::unique_ptr<GatherTask> task);
   void CountBadRecord(const Status& what);
@@ -126,6 +132,7 @@ class Router {
   int64_t next_tuning_ns_ = 0;
   std::vector<session::StreamState> link_scratch_;
   std::vector<plan::PlannedRecord> ahead_scratch_;
+  GatherScratch gather_scratch_;
 
   std::atomic<int64_t> stop_deadline_ns_{-1};
   bool all_ended_ = true;

@@ -18,6 +18,8 @@
 #include "emlio/daemon/manifest_pages.h"
 #include "emlio/session/bitmap.h"
 #include "emlio/tfrecord/writer.h"
+#include "emlio/transport/tcp_testing.h"
+#include "emlio/transport/zmtp.h"
 
 namespace emlio::daemon {
 namespace {
@@ -46,13 +48,10 @@ class Client {
   }
   void Close(transport::ConnectionId connection) { dialer_->Close(connection); }
   void Send(transport::ConnectionId to, const wire::AnyMessage& message) {
-    const std::vector<uint8_t> bytes = wire::Encode(message);
+    transport::Message out;
+    out.header = Buffer::Of(wire::Encode(message));
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    while (true) {
-      transport::Message out;
-      out.header = Buffer::Allocate(bytes.size());
-      std::copy(bytes.begin(), bytes.end(), out.header.data());
-      if (dialer_->Send(to, &out) != transport::SendResult::kFull) return;
+    while (dialer_->Send(to, &out) == transport::SendResult::kFull) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::yield();
     }
@@ -435,15 +434,30 @@ TEST_F(RouterTest, ManifestsThatWereNotAskedForAreRefused) {
 
 TEST_F(RouterTest, AReceiverThatAsksWithoutReadingIsGivenUp) {
   Serve(10, 100);
-  Client greedy(*daemon_);
+  // A transport would read.
+  const auto greedy = transport::testing::TcpSocket::ConnectToLoopback(
+      transport::testing::PortOf(daemon_->endpoint()));
+  const auto frame = [](const wire::AnyMessage& message) {
+    const std::vector<uint8_t> bytes = wire::Encode(message);
+    uint8_t header[transport::kMaxZmtpFrameHeader];
+    const size_t size = transport::EncodeZmtpFrameHeader(bytes.size(), false, header);
+    std::string text(header, header + size);
+    text.append(bytes.begin(), bytes.end());
+    return text;
+  };
+  const std::vector<uint8_t> opening = transport::ZmtpOpening("DEALER");
+  ASSERT_TRUE(greedy.Send(std::string(opening.begin(), opening.end()) + frame(wire::Hello{}) +
+                          frame(MakeOpen(1, 10))));
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  wire::Open open = MakeOpen(1, 10);
-  greedy.Tell(open);
-  ASSERT_TRUE(greedy.Await<wire::Opened>().has_value());
+  while (daemon_->stats().sessions_now == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
   // Its session goes with it.
+  const std::string question = frame(wire::Describe{"absent" + std::string(2000, 'x')});
   while (daemon_->stats().sessions_now > 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    for (int i = 0; i < 1000; ++i) greedy.Tell(wire::Describe{"absent" + std::string(2000, 'x')});
+    if (!greedy.Send(question)) std::this_thread::yield();
   }
   ExpectAnEpochCanBeRead(10);
 }

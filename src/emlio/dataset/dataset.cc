@@ -104,7 +104,7 @@ class Opener {
         stop_(std::move(stop)) {}
 
   void Open(const FoundShard& found, Outcome* outcome) const {
-    auto data = ShardData::Open(found.path, options_.io);
+    auto data = ShardData::Open(found.path, options_.io, options_.wants_descriptors);
     if (!data.ok()) {
       outcome->status = data.status();
       return;
@@ -532,6 +532,41 @@ class LocalDataset : public Dataset {
     }
   }
 
+  bool FindInMemory(std::span<const GatherItem> items,
+                    std::vector<StoredPiece>* pieces) const override {
+    for (const GatherItem& item : items) {
+      const ShardData& data = shards_[item.shard].data;
+      const auto entry = indexes_[item.shard].load()->Locate(item.record);
+      if (!entry.has_value() || item.size == 0 || item.size > entry->payload_bytes ||
+          item.begin > entry->payload_bytes - item.size) {
+        return false;
+      }
+      // What is around a record has to be read in any case, and tells whether its ends are in
+      // memory.
+      std::array<uint8_t, tfrecord::kHeaderBytes> header;
+      std::array<uint8_t, tfrecord::kFooterBytes> footer;
+      const uint64_t payload = entry->offset + tfrecord::kHeaderBytes;
+      uint64_t payload_bytes = 0;
+      if (!data.ReadFromMemory(entry->offset, header) ||
+          !data.ReadFromMemory(payload + entry->payload_bytes, footer) ||
+          !tfrecord::DecodeHeader(header.data(), &payload_bytes) ||
+          payload_bytes != entry->payload_bytes) {
+        return false;
+      }
+      if (item.size < payload_bytes) {
+        std::array<uint8_t, 1> byte;
+        const uint64_t begin = payload + item.begin;
+        if (!data.ReadFromMemory(begin, byte) ||
+            !data.ReadFromMemory(begin + item.size - 1, byte)) {
+          return false;
+        }
+      }
+      pieces->push_back({data.descriptor(), payload + item.begin, item.size,
+                         UnmaskCrc(LoadLe<uint32_t>(footer.data()))});
+    }
+    return true;
+  }
+
   Status CheckUnchanged(uint32_t shard) const override {
     const OpenedShard& opened = shards_[shard];
     const auto now = IdentityOf(opened.path);
@@ -591,12 +626,19 @@ class LocalDataset : public Dataset {
       Range sample = ranges[i];
       sample.size = std::min(sample.size, kSampleBytes);
       sample.offset += (ranges[i].size - sample.size) / 2;
+      if (IsInMemory(sample)) continue;
       const auto first = AskFor(sample);
       if (first > 2 * AskFor(sample) + kNoise) ++missing;
     }
     if (missing < enough) return false;
     for (const Range& range : ranges) (void)AskFor(range);
     return true;
+  }
+  // False also where that cannot be found out so.
+  static bool IsInMemory(const Range& range) {
+    std::array<uint8_t, 1> byte;
+    return range.data->ReadFromMemory(range.offset, byte) &&
+           range.data->ReadFromMemory(range.offset + range.size - 1, byte);
   }
   static std::chrono::nanoseconds AskFor(const Range& range) {
     const auto before = std::chrono::steady_clock::now();
@@ -767,6 +809,9 @@ class LocalDataset : public Dataset {
   mutable std::deque<ShardIndex> mended_ EMLIO_GUARDED_BY(mend_mu_);
 };
 
+// A data set whose shards are mapped may keep one in so many of the descriptors.
+constexpr uint64_t kShareOfOpenFiles = 8;
+
 bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
   uint64_t bytes = 0;
   for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
@@ -833,6 +878,9 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
       }
     }
   }
+  // Others need some too: connections, other data sets.
+  options.wants_descriptors =
+      options.wants_descriptors && found->size() < MaxOpenFiles() / kShareOfOpenFiles;
   auto opened = OpenAll(options, *found);
   if (!opened.ok()) return opened.status().WithContext(context);
   std::vector<Outcome> outcomes = *std::move(opened);

@@ -71,6 +71,9 @@ struct DatasetOptions {
   uint64_t max_record_bytes = uint64_t{256} << 20;
   int index_threads = 0;  // 0: one per processor, but at least 8; at most kMaxThreads
   IoMode io = IoMode::kAuto;
+  // Keep a descriptor of each shard although it is mapped, unless they are too many for the
+  // process, for Dataset::FindInMemory.
+  bool wants_descriptors = false;
   ProgressCallback progress;  // called while indexes are built; may be empty
   // Asked on the calling thread every 50 ms while shards are opened; true ends Open with
   // kCancelled soon. Indexes that are finished by then stay. May be null.
@@ -97,6 +100,14 @@ struct GatherItem {
   uint64_t size = 0;
   uint8_t* to = nullptr;
   uint32_t crc32c = 0;  // out: the record's payload checksum as stored, unmasked
+};
+
+// The same piece where it is stored.
+struct StoredPiece {
+  int descriptor = -1;  // of its shard; open as long as the data set
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint32_t crc32c = 0;
 };
 
 // A record that Gather or VerifyRecord found to be bad where it is stored.
@@ -149,6 +160,17 @@ class Dataset {
   // `bad` keeps an ok reason unless one record is to blame; it may be null.
   virtual Status Gather(std::span<GatherItem> items, BadItem* bad) const = 0;
   Status Gather(std::span<GatherItem> items) const { return Gather(items, nullptr); }
+  // Instead of Gather, where pieces are sent from the shards themselves: appends where they lie
+  // (`to` is not looked at). Checks what Gather checks, never waits for storage, and fails without
+  // saying why where Gather does, where a piece does not seem to be in memory, and where that
+  // cannot be found out: on some file systems, and without `wants_descriptors`. After false
+  // `pieces` is unspecified.
+  virtual bool FindInMemory(std::span<const GatherItem> items,
+                            std::vector<StoredPiece>* pieces) const {
+    (void)items;
+    (void)pieces;
+    return false;
+  }
   // Whether memory is too small to keep what was read, so that records which are not wanted again
   // soon should be let go. Never with kMmap.
   virtual bool is_larger_than_memory() const = 0;

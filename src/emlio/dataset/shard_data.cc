@@ -34,7 +34,7 @@ std::string_view IoModeName(IoMode mode) {
   return "unknown";
 }
 
-Result<ShardData> ShardData::Open(const std::string& path, IoMode mode) {
+Result<ShardData> ShardData::Open(const std::string& path, IoMode mode, bool wants_descriptor) {
   ShardData data;
   if (mode == IoMode::kMmap) {
     auto mapped = MappedFile::Map(path);
@@ -43,6 +43,12 @@ Result<ShardData> ShardData::Open(const std::string& path, IoMode mode) {
     }
     EMLIO_ASSIGN_OR_RETURN(data.mapped_, std::move(mapped));
     data.identity_ = data.mapped_->identity();
+    if (wants_descriptor) {
+      auto readable = OpenForReading(path);
+      const auto identity = readable.ok() ? (*readable)->Identity() : readable.status();
+      // The name may be another file's by now.
+      if (identity.ok() && *identity == data.identity_) data.readable_ = *std::move(readable);
+    }
   } else {
     EMLIO_ASSIGN_OR_RETURN(data.readable_, OpenForReading(path));
     EMLIO_ASSIGN_OR_RETURN(data.identity_, data.readable_->Identity());
@@ -69,7 +75,7 @@ void ShardData::WillNeed(uint64_t offset, uint64_t size) const {
 }
 
 void ShardData::WillNotNeed(uint64_t offset, uint64_t size) const {
-  if (readable_ != nullptr) readable_->WillNotNeed(offset, size);
+  if (mapped_ == nullptr) readable_->WillNotNeed(offset, size);
 }
 
 bool ShardData::Copy(std::span<const Piece> pieces) {

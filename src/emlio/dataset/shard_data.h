@@ -28,10 +28,17 @@ std::string_view IoModeName(IoMode mode);
 // name. Const methods are thread-safe.
 class ShardData {
  public:
-  // REQUIRES: mode is not kAuto.
-  static Result<ShardData> Open(const std::string& path, IoMode mode);
+  // REQUIRES: mode is not kAuto. With `wants_descriptor` it gets one with kMmap too, if it can.
+  static Result<ShardData> Open(const std::string& path, IoMode mode,
+                                bool wants_descriptor = false);
 
   const FileIdentity& identity() const { return identity_; }  // when it was opened
+  int descriptor() const { return readable_ == nullptr ? -1 : readable_->descriptor(); }
+  // Reads a few bytes only if that needs no waiting for storage. False if it does, without a
+  // descriptor, and where the file system cannot tell.
+  bool ReadFromMemory(uint64_t offset, std::span<uint8_t> to) const {
+    return readable_ != nullptr && readable_->ReadFromMemory(offset, to);
+  }
 
   // Tells the processor that a record that lies there will be copied soon.
   void Prefetch(uint64_t offset, uint64_t size) const;
@@ -54,9 +61,8 @@ class ShardData {
 
  private:
   FileIdentity identity_;
-  // One of the two.
-  std::unique_ptr<MappedFile> mapped_;
-  std::unique_ptr<RandomAccessFile> readable_;
+  std::unique_ptr<MappedFile> mapped_;          // null with kPread
+  std::unique_ptr<RandomAccessFile> readable_;  // may be null with kMmap
 };
 
 }  // namespace emlio::dataset

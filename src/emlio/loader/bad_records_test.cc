@@ -44,6 +44,13 @@ struct Failing {
 }  // namespace
 
 // In the place of the C library's, for the library's code in this program.
+extern "C" ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
+  // What comes before the bad bytes can be sent.
+  const int64_t good = failing.begin - *offset;
+  if (good > 0) size = std::min(size, static_cast<size_t>(good));
+  if (failing.Hits(from, *offset, size)) return -1;
+  return syscall(SYS_sendfile, to, from, offset, size);
+}
 extern "C" ssize_t pread(int fd, void* to, size_t size, off_t offset) {
   if (failing.Hits(fd, offset, size)) return -1;
   return syscall(SYS_pread64, fd, to, size, offset);
@@ -254,6 +261,30 @@ TEST_F(BadRecordsTest, ALargeRecordThatFailsInItsMiddleIsSkippedAsAWhole) {
   EXPECT_EQ(pass.stats.ready_bytes_now, 0u) << "what came of it is given back";
   failing.inode = 0;
   EXPECT_EQ(Read(0).ids.size(), 400u);
+}
+
+// Records that are sent from the page cache: what cannot be read is found out in the midst of a
+// frame.
+TEST_F(BadRecordsTest, ARecordThatFailsWhileItIsSentIsSkippedAlone) {
+  constexpr uint64_t kLarge = 250;
+  WriteShards(kLarge, 900'000);
+  for (const dataset::IoMode io : {dataset::IoMode::kMmap, dataset::IoMode::kPread}) {
+    Serve(io);
+    failing.reads = 0;
+    Fail(2, 50 * kFrameBytes + 600'000, 1);
+    const Pass pass = Read(1);
+    EXPECT_TRUE(pass.status.ok()) << pass.status.ToString();
+    EXPECT_GE(failing.reads, 1u);
+    if (io == dataset::IoMode::kMmap) {
+      // A mapping is not read by calls that this test can let fail.
+      EXPECT_EQ(pass.ids.size(), 400u);
+    } else {
+      EXPECT_EQ(pass.ids.size(), 399u);
+      EXPECT_THAT(pass.bad, ElementsAre(kLarge));
+    }
+    failing.inode = 0;
+    EXPECT_EQ(Read(0).ids.size(), 400u);
+  }
 }
 
 }  // namespace

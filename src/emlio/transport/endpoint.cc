@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <memory>
 
 namespace emlio::transport {
@@ -64,6 +65,17 @@ bool IsLoopback(const std::string& bind) {
   return host == "localhost" || host == "[::1]";
 }
 
+std::string NumericEndpoint(const sockaddr* address, socklen_t size) {
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (::getnameinfo(address, size, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
+  }
+  return address->sa_family == AF_INET6 ? fmt::format("tcp://[{}]:{}", host, port)
+                                        : fmt::format("tcp://{}:{}", host, port);
+}
+
 Result<std::vector<NumericAddress>> Resolve(const HostPort& address, Lookup lookup) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -80,15 +92,20 @@ Result<std::vector<NumericAddress>> Resolve(const HostPort& address, Lookup look
   std::vector<NumericAddress> found;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
     const bool ipv6 = entry->ai_family == AF_INET6;
-    char host[NI_MAXHOST];
-    if ((!ipv6 && entry->ai_family != AF_INET) ||
-        ::getnameinfo(entry->ai_addr, entry->ai_addrlen, host, sizeof(host), nullptr, 0,
-                      NI_NUMERICHOST) != 0) {
-      continue;
+    if (!ipv6 && entry->ai_family != AF_INET) continue;
+    NumericAddress one;
+    one.ipv6 = ipv6;
+    std::memcpy(&one.address.storage, entry->ai_addr, entry->ai_addrlen);
+    one.address.size = entry->ai_addrlen;
+    const in_port_t port = htons(address.port);
+    if (ipv6) {
+      reinterpret_cast<sockaddr_in6*>(&one.address.storage)->sin6_port = port;
+    } else {
+      reinterpret_cast<sockaddr_in*>(&one.address.storage)->sin_port = port;
     }
-    NumericAddress one{ipv6 ? fmt::format("tcp://[{}]:{}", host, address.port)
-                            : fmt::format("tcp://{}:{}", host, address.port),
-                       ipv6};
+    one.endpoint =
+        NumericEndpoint(reinterpret_cast<const sockaddr*>(&one.address.storage), one.address.size);
+    if (one.endpoint.empty()) continue;
     const bool known = std::any_of(found.begin(), found.end(), [&](const NumericAddress& other) {
       return other.endpoint == one.endpoint;
     });

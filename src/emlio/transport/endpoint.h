@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,10 +29,19 @@ Result<HostPort> ParseDialEndpoint(std::string_view text);
 // trusted: what they resolve to is not ours to decide.
 bool IsLoopback(const std::string& bind);
 
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
 struct NumericAddress {
   std::string endpoint;  // "tcp://127.0.0.1:5555", "tcp://[::1]:5555"
   bool ipv6 = false;
+  SocketAddress address;
 };
+
+// How an address is written: "tcp://127.0.0.1:5555", "tcp://[::1]:5555".
+std::string NumericEndpoint(const sockaddr* address, socklen_t size);
 
 enum class Lookup {
   kNumericOnly,  // never waits; kNotFound for a name

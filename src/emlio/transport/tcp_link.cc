@@ -17,6 +17,13 @@ namespace {
 constexpr int kUnsentBytes = 1 << 20;
 constexpr int kTcpRtoMaxMs = 44;  // TCP_RTO_MAX_MS of linux/tcp.h, which older headers lack
 constexpr int kRetryMs = 2000;
+constexpr int kKeepaliveIdleSeconds = 60;
+constexpr int kKeepaliveIntervalSeconds = 10;
+constexpr int kKeepaliveProbes = 3;
+
+void SetTcp(int fd, int option, int value) {
+  (void)::setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
+}
 
 }  // namespace
 
@@ -41,11 +48,17 @@ std::optional<LinkState> ReadLinkState(int fd) {
 }
 
 void PrepareToSend(int fd) {
-  const auto set = [fd](int option, int value) {
-    (void)::setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
-  };
-  set(TCP_NOTSENT_LOWAT, kUnsentBytes);
-  set(kTcpRtoMaxMs, kRetryMs);
+  SetTcp(fd, TCP_NOTSENT_LOWAT, kUnsentBytes);
+  SetTcp(fd, kTcpRtoMaxMs, kRetryMs);
+}
+
+void PrepareToKeep(int fd) {
+  const int on = 1;
+  (void)::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  SetTcp(fd, TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  SetTcp(fd, TCP_KEEPINTVL, kKeepaliveIntervalSeconds);
+  SetTcp(fd, TCP_KEEPCNT, kKeepaliveProbes);
+  SetTcp(fd, TCP_NODELAY, on);
 }
 
 }  // namespace emlio::transport

@@ -9,8 +9,7 @@
 
 namespace emlio::transport {
 
-// Both take the number of a descriptor that libzmq owns and may close at any moment: of one that is
-// gone, or is no TCP connection, nothing is known and nothing is changed.
+// Of what is no TCP connection nothing is known, and nothing is changed.
 
 std::optional<LinkState> ReadLinkState(int fd);
 
@@ -20,5 +19,10 @@ std::optional<LinkState> ReadLinkState(int fd);
 // every two seconds (Linux 6.15 and later), not after twice as long each time: whoever waits for a
 // batch would wait as long again as the link was down.
 void PrepareToSend(int fd);
+
+// The kernel finds out by itself when the other host is gone without a word, and sends small
+// messages at once. Unlike heartbeats of the application this leaves a connection alone whose
+// reader is merely slow, since kernels answer.
+void PrepareToKeep(int fd);
 
 }  // namespace emlio::transport

@@ -25,10 +25,21 @@ struct SentCallback {
   void* context = nullptr;
 };
 
+// A part of an open file.
+struct FilePiece {
+  int fd = -1;  // stays open until on_sent
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 // A header and an optional payload. On the wire: one frame, or two when the payload is not empty.
 struct Message {
   Buffer header;
   Buffer payload;
+  // Sending only, to a listener that sends_files(): with `payload` empty, the payload is what lies
+  // there, one piece behind the other. It goes from the page cache to the network without a copy of
+  // ours. What cannot be read any more arrives as zeros: pieces need a checksum at the other end.
+  std::vector<FilePiece> pieces;
   SentCallback on_sent;  // sending only
 };
 
@@ -66,30 +77,33 @@ struct LinkState {
 struct TransportOptions {
   int high_water_messages = 16;                   // per connection and direction
   uint64_t max_frame_bytes = uint64_t{64} << 20;  // a larger incoming frame ends its connection
-  int io_threads = 1;
 };
 
-// The accepting end. All methods but Wake must be called from one thread at a time.
+// The accepting end. All methods but Wake must be called from one thread at a time. Its owner has
+// to go on polling: what Send could not give the kernel at once goes out then.
 class Listener {
  public:
   virtual ~Listener() = default;
   // "tcp://127.0.0.1:40123": with the port that was really bound.
   virtual const std::string& endpoint() const = 0;
-  // Waits until something happens, Wake() is called or the time is over; appends to `events` in
-  // order of arrival, at most about 64 at once. timeout_ms < 0 waits for ever, 0 does not wait.
+  // Waits until something happens, a message that was waiting has been sent, Wake() is called or
+  // the time is over; appends to `events` in order of arrival, at most about 64 at once. timeout_ms
+  // < 0 waits for ever, 0 does not wait.
   virtual Status Poll(int timeout_ms, std::vector<Event>* events) = 0;
   // Never waits. Messages of one connection arrive whole and in order, or the connection is lost.
   virtual SendResult Send(ConnectionId to, Message* message) = 0;
   // Forgets the connection: later sends give kGone, its messages are dropped. (The TCP connection
   // itself may stay until the peer closes it.)
   virtual void Forget(ConnectionId connection) = 0;
+  // Whether messages may have pieces of files.
+  virtual bool sends_files() const { return false; }
   // Nothing for a connection that is gone, or where there is no network between.
   virtual std::optional<LinkState> StateOf(ConnectionId connection) const = 0;
   // Makes a Poll that is in progress, or else the next one, return. From any thread.
   virtual void Wake() = 0;
 };
 
-// The connecting end, with any number of connections. Same threading rule as Listener.
+// The connecting end, with any number of connections. Same rules as for Listener.
 class Dialer {
  public:
   virtual ~Dialer() = default;

@@ -227,9 +227,8 @@ TEST_P(TransportConformanceTest, DialersMessagesAreRefusedToo) {
   }
   ASSERT_EQ(result, SendResult::kFull);
   ends_.at_listener.clear();
-  ASSERT_TRUE(testing::PollUntil(ends_.listener.get(), &ends_.at_listener, nullptr, nullptr, [&] {
-    return ends_.at_listener.size() == static_cast<size_t>(taken);
-  }));
+  ASSERT_TRUE(testing::PollBothUntil(
+      &ends_, [&] { return ends_.at_listener.size() == static_cast<size_t>(taken); }));
 }
 
 TEST_P(TransportConformanceTest, AFullConnectionHoldsUpNoOther) {
@@ -249,8 +248,7 @@ TEST_P(TransportConformanceTest, AFullConnectionHoldsUpNoOther) {
     EXPECT_GE(taken[to], 4);
   }
   const size_t all = static_cast<size_t>(taken[a.second] + taken[b.second]);
-  ASSERT_TRUE(testing::PollUntil(nullptr, nullptr, ends_.dialer.get(), &ends_.at_dialer,
-                                 [&] { return ends_.at_dialer.size() >= all; }));
+  ASSERT_TRUE(testing::PollBothUntil(&ends_, [&] { return ends_.at_dialer.size() >= all; }));
   std::map<ConnectionId, int> next;
   for (const Event& event : ends_.at_dialer) {
     ASSERT_EQ(testing::Text(event.message.header), std::to_string(next[event.connection]++));
