@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -41,9 +42,9 @@ using nlohmann::ordered_json;
 constexpr int kLiveMs = 500;
 
 // What a run that is to be measured may not have: domains of the total that no hardware counter
-// gives, with the reason. Empty: all is measured.
+// gives, with the reason; those that have the same one together. Empty: all is measured.
 std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
-  std::vector<std::string> reasons;
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   bool has_cpu = false;
   for (const energy::Domain& domain : monitor.domains()) {
     if (!domain.in_total) continue;
@@ -51,7 +52,7 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
     if (!domain.cause.empty()) {
       // Memory that this hardware does not count is no fault.
       if (domain.kind == energy::DomainKind::kDram && domain.source.empty() && has_cpu) continue;
-      reason = domain.cause + (domain.fix.empty() ? "" : "; fix: " + domain.fix);
+      reason = domain.cause + (domain.fix.empty() ? "" : "\n  fix: " + domain.fix);
     } else if (domain.virtualised) {
       reason = "the figure is a hypervisor's, and not a measurement";
     } else if (domain.quantity == energy::Quantity::kPower) {
@@ -63,7 +64,17 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
           domain.kind != energy::DomainKind::kDram && domain.kind != energy::DomainKind::kGpu;
       continue;
     }
-    reasons.push_back(fmt::format("{}: {}", domain.id, reason));
+    const auto same = std::find_if(by_reason.begin(), by_reason.end(),
+                                   [&](const auto& one) { return one.first == reason; });
+    if (same != by_reason.end()) {
+      same->second.push_back(domain.id);
+    } else {
+      by_reason.push_back({std::move(reason), {domain.id}});
+    }
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [reason, ids] : by_reason) {
+    reasons.push_back(fmt::format("{}: {}", fmt::join(ids, ", "), reason));
   }
   return reasons;
 }
@@ -245,9 +256,9 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
         spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
   }
   if (!command.quiet) {
-    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
+    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
                EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
-               ActivityTable(activity, child.cpu_seconds()));
+               WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
   }
   if (!command.quiet && !others.empty()) {
     fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));

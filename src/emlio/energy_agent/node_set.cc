@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "emlio/base/log.h"
@@ -153,20 +154,26 @@ class NodeSet::Impl {
 
   std::vector<NodeReport> Reports() const EMLIO_REQUIRES(mu_) {
     std::vector<NodeReport> reports;
-    std::vector<std::string> boots;
-    if (!options_.boot_id.empty()) boots.push_back(options_.boot_id);
+    std::set<std::string> measured;  // hosts whose figures somebody has
+    if (!options_.boot_id.empty()) measured.insert(options_.boot_id);
     for (const Node& node : nodes_) {
       reports.push_back(node.report);
       NodeReport& report = reports.back();
-      const std::string& boot = report.boot_id;
-      if (boot.empty()) continue;
-      if (std::find(boots.begin(), boots.end(), boot) != boots.end()) {
-        if (report.state == NodeState::kWhole) report.state = NodeState::kSameHost;
-      } else {
-        boots.push_back(boot);
+      if (report.state != NodeState::kWhole || report.boot_id.empty()) continue;
+      if (!measured.insert(report.boot_id).second) report.state = NodeState::kSameHost;
+    }
+    // An agent that ended early takes nothing away where another one has its host.
+    for (NodeReport& report : reports) {
+      if (report.state == NodeState::kLost && measured.count(report.boot_id) > 0) {
+        report.state = NodeState::kSameHost;
       }
     }
     return reports;
+  }
+
+  // This host, which whoever asks measures by itself.
+  bool IsHere(const Node& node) const {
+    return !node.report.boot_id.empty() && node.report.boot_id == options_.boot_id;
   }
 
   void Run() EMLIO_EXCLUDES(mu_) {
@@ -197,8 +204,8 @@ class NodeSet::Impl {
   void Advance(Node* node) EMLIO_REQUIRES(mu_) {
     if (node->failed || node->done) return;
     const int64_t now_ns = NowNs();
-    if (ending_ && !node->connected && now_ns - ending_ns_ > kLastDialsNs) {
-      node->failed = true;  // it is not going to come back
+    if (ending_ && !node->connected && (IsHere(*node) || now_ns - ending_ns_ > kLastDialsNs)) {
+      node->failed = true;  // it is not going to come back, or not needed
       return;
     }
     if (node->connection == 0) {

@@ -22,7 +22,9 @@ namespace emlio::energy_agent {
 // How a node's part of a run came out. Only kWhole and kSameHost leave the run's total whole.
 enum class NodeState {
   kWhole,
-  kSameHost,     // as a node before it, or as the coordinator: its joules are counted there
+  // The host of another one, or the coordinator's: its joules are counted there. Without `stopped`
+  // its agent ended before the run, and there are no figures of its own.
+  kSameHost,
   kLost,         // its agent did not answer any more when the run ended
   kUnreachable,  // its agent never answered
   kRefused,      // it did, but would not measure

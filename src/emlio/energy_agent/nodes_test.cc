@@ -240,5 +240,27 @@ TEST(NodesTest, OneHostCountsOnceHoweverManyAgentsItHas) {
   EXPECT_EQ(own->End()[0].state, NodeState::kSameHost);
 }
 
+TEST(NodesTest, AnAgentThatEndsEarlyTakesNothingAwayFromAHostThatSomebodyMeasures) {
+  const NodeProcess a("a");
+  NodeProcess same("a");
+  NodeProcess here("here");
+  NodeSetOptions options = Options();
+  options.boot_id = "boot-of-here";
+  auto set = Nodes({&same, &a, &here}, options);
+  set->Begin();
+  Sleep(300);
+  same.Kill();
+  here.Kill();
+  Sleep(300);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kSameHost);
+  EXPECT_FALSE(nodes[0].stopped);
+  EXPECT_EQ(nodes[1].state, NodeState::kWhole) << nodes[1].cause;
+  EXPECT_EQ(nodes[2].state, NodeState::kSameHost);
+  const RunTotal total = TotalOf("", nullptr, nodes);
+  ASSERT_TRUE(total.joules);
+  EXPECT_EQ(*total.joules, *nodes[1].run.total.joules);
+}
+
 }  // namespace
 }  // namespace emlio::energy_agent
