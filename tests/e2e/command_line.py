@@ -36,6 +36,7 @@ def run_emlio(
     tmp_path: Path,
     *args: object,
     code: int | None = 0,
+    deadline_s: float = DEADLINE_S,
     before: Callable[[], None] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """With an index cache of its own. `code` None: any; `before` runs in the new process."""
@@ -44,7 +45,7 @@ def run_emlio(
         capture_output=True,
         text=True,
         errors="surrogateescape",
-        timeout=DEADLINE_S,
+        timeout=deadline_s,
         env=environment(tmp_path),
         preexec_fn=before,
     )
