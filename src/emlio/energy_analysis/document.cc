@@ -106,7 +106,7 @@ Section HeadlineSection(const EnergyReport& report) {
   std::vector<std::string> lines;
   std::map<std::string, size_t> of_group;
   for (const std::string& field : missing) {
-    const size_t key = field.rfind(": ", field.find(" ("));
+    const size_t key = field.rfind(": ", field.rfind(" ("));
     const std::string node = key == std::string::npos ? "" : field.substr(0, key + 2);
     const std::string rest = field.substr(node.size());
     const size_t dot = std::min(rest.find('.'), rest.find(' '));

@@ -26,7 +26,7 @@ constexpr double kTop = 12;
 constexpr double kPlotHeight = 260;
 constexpr double kLane = 26;  // for a line of names above a plot
 constexpr size_t kMaxLanes = 3;
-constexpr size_t kLongCell = 40;
+constexpr size_t kLongCell = 24;
 constexpr double kLetter = 12.5;  // the widest that a letter may be
 
 constexpr std::string_view kStyle = R"(

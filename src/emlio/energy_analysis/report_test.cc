@@ -226,10 +226,11 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_EQ(report.headline, "");
   EXPECT_THAT(report.no_headline, HasSubstr("work.dataset"));
   EXPECT_THAT(report.no_headline, HasSubstr("node node1: system.cpu"));
+  report.headline_parts.nodes[0].name = "node1 (compute)";
   const std::string text = TextOf(DocumentOf(report));
   EXPECT_THAT(text, HasSubstr("There is no headline"));
   EXPECT_THAT(text, HasSubstr("work: dataset (its name and version), sample_bytes ("));
-  EXPECT_THAT(text, HasSubstr("node node1: system: cpu (model), sockets ("));
+  EXPECT_THAT(text, HasSubstr("node node1 (compute): system: cpu (model), sockets ("));
   for (const HeadlineField& field : HeadlineFields()) {
     // What a report knows by itself it takes from the runs.
     const std::string key = field.key();
