@@ -145,7 +145,9 @@ def test_what_is_required_to_be_measured_is_checked_before_the_command_starts(
         code=3,
     )
     assert not trace.exists()
-    assert "package" in done.stderr
+    # What both lack is said once, with what helps.
+    assert "package, dram: " in done.stderr
+    assert done.stderr.count("fix: ") == 1
     with EnergyHost(tmp_path / "virtual", two_sockets(tmp_path).zones, hypervisor=True) as virtual:
         done = emlio(
             *("energy", "record", "--require-measured", "--root", virtual.root),
@@ -315,6 +317,17 @@ def test_a_daemon_without_an_agent_serves_as_before(
     )
     assert result["nodes"] == []
     assert [one["name"] for one in result["windows"]] == ["epoch"]
+
+
+def test_windows_of_the_command_are_listed(
+    emlio: Emlio, emlio_bin: str, shards: Path, serve: Serve, bare_root: Path
+) -> None:
+    daemon = serve({"train": shards}, ["--no-energy"])
+    pull = [emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10, "--epochs", 2]
+    done = emlio("energy", "record", "--root", bare_root, "--", *pull)
+    rows = [line.split() for line in done.stderr.splitlines() if line.startswith("epoch ")]
+    assert [row[1] for row in rows] == ["0", "1"]
+    assert all("n/a" in row and "unavailable" in row for row in rows)
 
 
 def test_nodes_given_by_address_are_summed_behind_a_barrier(
