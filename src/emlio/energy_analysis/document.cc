@@ -102,20 +102,31 @@ Section HeadlineSection(const EnergyReport& report) {
                                     "them.",
                                     missing.size()),
                 .warning = true});
-  // "node a: system.cpu (model)": a line for each group of each node.
-  std::vector<std::string> lines;
-  std::map<std::string, size_t> of_group;
+  // "node a: system.cpu (model)": a line for each group. Nodes that lack the same share one.
+  std::vector<std::string> order;
+  std::map<std::string, std::string> of_group;
   for (const std::string& field : missing) {
     const size_t key = field.rfind(": ", field.rfind(" ("));
     const std::string node = key == std::string::npos ? "" : field.substr(0, key + 2);
     const std::string rest = field.substr(node.size());
     const size_t dot = std::min(rest.find('.'), rest.find(' '));
-    const std::string group = node + rest.substr(0, dot);
-    const auto [line, is_new] = of_group.try_emplace(group, lines.size());
-    if (is_new) lines.push_back(group + ": ");
-    lines[line->second] += (is_new ? "" : ", ") + rest.substr(dot + 1);
+    const auto [group, is_new] = of_group.try_emplace(node + rest.substr(0, dot));
+    if (is_new) order.push_back(group->first);
+    group->second += (is_new ? "" : ", ") + rest.substr(dot + 1);
   }
-  for (std::string& line : lines) section.blocks.emplace_back(Paragraph{.text = std::move(line)});
+  std::map<std::string, std::vector<std::string>> groups;  // by what they lack
+  for (const std::string& group : order) groups[of_group[group]].push_back(group);
+  for (const std::string& group : order) {
+    const std::string& lacks = of_group[group];
+    const std::vector<std::string>& same = groups[lacks];
+    if (same.front() != group) continue;
+    const size_t shown = std::min<size_t>(same.size(), 3);
+    const auto end = same.begin() + static_cast<std::ptrdiff_t>(shown);
+    section.blocks.emplace_back(Paragraph{
+        .text = fmt::format(
+            "{}{}: {}", fmt::join(same.begin(), end, ", "),
+            same.size() > shown ? fmt::format(" and {} more", same.size() - shown) : "", lacks)});
+  }
   return section;
 }
 

@@ -231,6 +231,14 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_THAT(text, HasSubstr("There is no headline"));
   EXPECT_THAT(text, HasSubstr("work: dataset (its name and version), sample_bytes ("));
   EXPECT_THAT(text, HasSubstr("node node1 (compute): system: cpu (model), sockets ("));
+  // Of many nodes that lack the same some are named.
+  for (int i = 2; i < 1000; ++i) {
+    report.headline_parts.nodes.push_back({.name = "node" + std::to_string(i), .facts = {}});
+  }
+  const Document large = DocumentOf(report);
+  EXPECT_THAT(TextOf(large), HasSubstr("node node2: system, node node3: system and 996 more: cpu"));
+  EXPECT_LT(large.sections[0].blocks.size(), 10u);
+  EXPECT_LT(HeadlineText(report.headline_parts).status().message().size(), 50'000u);
   for (const HeadlineField& field : HeadlineFields()) {
     // What a report knows by itself it takes from the runs.
     const std::string key = field.key();
