@@ -15,6 +15,9 @@ struct EnergySource;
 // Options that say where counters are and how often they are read.
 void AddEnergySource(CLI::App* sub, EnergySource& source);
 void AddEnergyInterval(CLI::App* sub, EnergySource& source);
+// Options that say where samples go beside a store.
+struct SampleSinkOptions;
+void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks);
 // Options for the other nodes of a run.
 struct EnergyRecordCommand;
 void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command);

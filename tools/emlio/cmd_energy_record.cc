@@ -32,6 +32,7 @@
 #include "energy_nodes.h"
 #include "interrupt.h"
 #include "run_writer.h"
+#include "sample_sinks.h"
 
 namespace emlio::tool {
 namespace {
@@ -148,9 +149,14 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
-  RunWriter writer;  // outlives the monitor, which calls it
+  // Both outlive the monitor, which calls them.
+  RunWriter writer;
+  SampleSinks sinks;
+  options.on_tick = [&command, &writer, &sinks](const energy::TickView& tick) {
+    if (!command.store.empty()) writer.OnTick(tick);
+    sinks.OnTick(tick);
+  };
   if (!command.store.empty()) {
-    options.on_tick = [&writer](const energy::TickView& tick) { writer.OnTick(tick); };
     options.on_window = [&writer](const energy::WindowReport& one) { writer.OnWindow(one); };
   }
   auto started = energy::Monitor::Start(std::move(options));
@@ -173,6 +179,14 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     }
   }
   if (!command.quiet) PrintWhatIsMissing(*monitor);
+  if (const Status status = sinks.Start(command.sinks, run_id, *monitor); !status.ok()) {
+    const int exit_code = report.Finish(status, std::move(json));
+    return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+  }
+  if (!sinks.metrics().empty()) {
+    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    json["metrics"] = sinks.metrics();
+  }
 
   energy::WindowLabel label;
   label.name = command.name.empty() ? command.argv[0] : command.name;
@@ -208,6 +222,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const std::vector<energy_agent::NodeReport> others = (*nodes)->End();
   agent->reset();  // windows of the command end with it
   monitor->Stop();
+  sinks.Finish();
 
   const auto measured = monitor->Report(window);
   const auto windows = monitor->Reports();
@@ -218,8 +233,9 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const double seconds = static_cast<double>(measured->end_ns - measured->begin_ns) * 1e-9;
   const energy_agent::RunTotal run_total =
       energy_agent::TotalOf(monitor->node(), &measured->total, others);
-  const Status stored = writer.End(
-      *monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()}, others);
+  const Status stored =
+      writer.End(*monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()},
+                 others, sinks.Reports());
   if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
@@ -251,6 +267,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (!command.quiet && !others.empty()) {
     fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
   }
+  json["sinks"] = SinksJson(sinks.Reports());
+  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
   return exit_code == kExitOk ? child.exit_code() : exit_code;
 }

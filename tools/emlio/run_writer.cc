@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "emlio/base/file.h"
@@ -12,7 +13,6 @@
 namespace emlio::tool {
 namespace {
 
-constexpr size_t kMaxEarlyTicks = 1000;
 constexpr char kRunWindow[] = "run";
 constexpr int64_t kFlushNs = 10 * kNsPerSecond;
 
@@ -56,18 +56,6 @@ energy::WindowRecord RecordOf(const energy::WindowReport& window, std::string ke
 
 }  // namespace
 
-void RunWriter::OnTick(const energy::TickView& tick) {
-  const MutexLock lock(mu_);
-  if (ended_) return;
-  if (store_ == nullptr) {
-    if (early_.size() < kMaxEarlyTicks) {
-      early_.push_back({tick.taken, {tick.samples.begin(), tick.samples.end()}});
-    }
-    return;
-  }
-  store_->AppendTick(node_, {tick.taken.monotonic_ns, tick.taken.wall_ns, tick.samples});
-}
-
 void RunWriter::OnWindow(const energy::WindowReport& window) {
   const MutexLock lock(mu_);
   if (store_ == nullptr || ended_) return;
@@ -102,17 +90,19 @@ Status RunWriter::Begin(const std::string& path, const energy::Run& run,
   info_.domains = monitor.domains();
   info_.absent = monitor.absent();
   EMLIO_ASSIGN_OR_RETURN(node_, store->AddNode(run.id, info_));
-  for (const EarlyTick& tick : early_) {
-    store->AppendTick(node_, {tick.taken.monotonic_ns, tick.taken.wall_ns, tick.samples});
-  }
-  early_.clear();
   run_id_ = run.id;
   store_ = std::move(store);
+  relay_.Begin([to = store_.get(), node = node_](const energy::Moment& taken,
+                                                 std::span<const energy::Sample> samples) {
+    to->AppendTick(node, {taken.monotonic_ns, taken.wall_ns, samples});
+  });
   return OkStatus();
 }
 
 Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
-                      const std::vector<energy_agent::NodeReport>& others) {
+                      const std::vector<energy_agent::NodeReport>& others,
+                      const std::vector<energy::SinkReport>& sinks) {
+  relay_.End();
   const MutexLock lock(mu_);
   ended_ = true;
   if (store_ == nullptr) return OkStatus();
@@ -125,6 +115,9 @@ Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
   info_.start_barrier = began_;
   info_.stop_barrier = outcome.ended;
   EMLIO_RETURN_IF_ERROR(store_->UpdateNode(node_, info_));
+  for (const energy::SinkReport& sink : sinks) {
+    EMLIO_RETURN_IF_ERROR(store_->ReportSink(node_, sink));
+  }
   for (const energy_agent::NodeReport& other : others) {
     const std::string name = other.node.empty() ? other.endpoint : other.node;
     const bool whole = other.state == energy_agent::NodeState::kWhole;

@@ -15,6 +15,7 @@
 #include "emlio/energy/run.h"
 #include "emlio/energy/run_store.h"
 #include "emlio/energy_agent/node_set.h"
+#include "tick_relay.h"
 
 namespace emlio::tool {
 
@@ -24,7 +25,7 @@ namespace emlio::tool {
 class RunWriter {
  public:
   // For MonitorOptions. Both may be called by the sampler's thread until the monitor has stopped.
-  void OnTick(const energy::TickView& tick) EMLIO_EXCLUDES(mu_);
+  void OnTick(const energy::TickView& tick) { relay_.OnTick(tick); }
   void OnWindow(const energy::WindowReport& window) EMLIO_EXCLUDES(mu_);
 
   // From here on there is a store; the ticks before are written, too.
@@ -43,13 +44,11 @@ class RunWriter {
   };
   // REQUIRES: the monitor has stopped.
   Status End(const energy::Monitor& monitor, const Outcome& outcome,
-             const std::vector<energy_agent::NodeReport>& others) EMLIO_EXCLUDES(mu_);
+             const std::vector<energy_agent::NodeReport>& others,
+             const std::vector<energy::SinkReport>& sinks) EMLIO_EXCLUDES(mu_);
 
  private:
-  struct EarlyTick {
-    energy::Moment taken;
-    std::vector<energy::Sample> samples;
-  };
+  TickRelay relay_;
 
   mutable Mutex mu_;
   std::unique_ptr<energy::RunStore> store_ EMLIO_GUARDED_BY(mu_);
@@ -57,7 +56,6 @@ class RunWriter {
   energy::NodeInfo info_ EMLIO_GUARDED_BY(mu_);
   int64_t node_ EMLIO_GUARDED_BY(mu_) = 0;
   bool ended_ EMLIO_GUARDED_BY(mu_) = false;
-  std::vector<EarlyTick> early_ EMLIO_GUARDED_BY(mu_);
   energy::WindowId run_window_ EMLIO_GUARDED_BY(mu_) = 0;
   energy::Moment began_ EMLIO_GUARDED_BY(mu_);
   energy::WindowReport run_report_ EMLIO_GUARDED_BY(mu_);

@@ -107,6 +107,13 @@ std::pair<Batch, Batch> Split(Batch batch, int64_t lines) {
 
 }  // namespace
 
+Result<InfluxVersion> ParseInfluxVersion(std::string_view name) {
+  if (name == "1") return InfluxVersion::kV1;
+  if (name == "2") return InfluxVersion::kV2;
+  if (name == "3") return InfluxVersion::kV3;
+  return InvalidArgument(fmt::format("'{}' is no version of InfluxDB: 1, 2 or 3", name));
+}
+
 struct InfluxSink::Shared {
   Shared(InfluxOptions sink_options, std::unique_ptr<HttpPoster> http, LineWriter lines)
       : options(std::move(sink_options)), poster(std::move(http)), writer(std::move(lines)) {
@@ -143,6 +150,7 @@ struct InfluxSink::Shared {
   CondVar changed;
   bool stop EMLIO_GUARDED_BY(mu) = false;
   int64_t close_by_ns EMLIO_GUARDED_BY(mu) = 0;
+  bool ended EMLIO_GUARDED_BY(mu) = false;
   bool flush EMLIO_GUARDED_BY(mu) = false;
   std::deque<WaitingTick> queue EMLIO_GUARDED_BY(mu);
   size_t waiting_points EMLIO_GUARDED_BY(mu) = 0;
@@ -275,6 +283,8 @@ void InfluxSink::Shared::Run() {
         "the store has them",
         report.target, report.points_refused, report.points_dropped);
   }
+  ended = true;
+  changed.NotifyAll();
 }
 
 InfluxSink::InfluxSink(std::unique_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -300,13 +310,21 @@ InfluxSink::~InfluxSink() {
     (void)shared_.release();
     return;
   }
-  {
-    const MutexLock lock(shared_->mu);
-    shared_->stop = true;
-    shared_->close_by_ns = SystemClock().NowNs() + shared_->options.close_timeout_ns;
-    shared_->work.NotifyAll();
-  }
+  Close();
   shared_->thread.Join();
+}
+
+void InfluxSink::Close() {
+  Shared& shared = *shared_;
+  if (getpid() != shared.pid) return;
+  const MutexLock lock(shared.mu);
+  if (!shared.stop) {
+    shared.stop = true;
+    shared.close_by_ns = SystemClock().NowNs() + shared.options.close_timeout_ns;
+    shared.work.NotifyAll();
+  }
+  // Several may close it; only the destructor joins.
+  while (!shared.ended) shared.changed.Wait(shared.mu);
 }
 
 void InfluxSink::Append(int64_t wall_ns, std::span<const energy::Sample> samples) {
@@ -315,6 +333,10 @@ void InfluxSink::Append(int64_t wall_ns, std::span<const energy::Sample> samples
   WaitingTick tick = {wall_ns, SystemClock().NowNs(), {samples.begin(), samples.end()}};
   const MutexLock lock(shared.mu);
   shared.appended_points += static_cast<int64_t>(samples.size());
+  if (shared.stop) {
+    shared.report.points_dropped += static_cast<int64_t>(samples.size());
+    return shared.Done(static_cast<int64_t>(samples.size()));
+  }
   shared.waiting_points += samples.size();
   shared.queue.push_back(std::move(tick));
   // What is newest tells most. Sums are sums since the start: those that come later are right.
