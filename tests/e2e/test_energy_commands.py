@@ -184,7 +184,7 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     process = subprocess.Popen(
         [
             *(emlio_bin, "energy", "record", "--root", str(host.root), "--json", str(report)),
-            *("--", sys.executable, "-c", script),
+            *("--no-store", "--", sys.executable, "-c", script),
         ],
         stderr=subprocess.DEVNULL,
     )

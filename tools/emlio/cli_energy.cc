@@ -14,6 +14,7 @@
 #include "cli_energy_analysis.h"
 #include "cli_options.h"
 #include "console.h"
+#include "emlio/energy/run_store.h"
 #include "emlio/energy_sinks/exposition.h"
 #include "emlio/energy_sinks/influx_sink.h"
 #include "energy_commands.h"
@@ -24,6 +25,18 @@ namespace emlio::tool {
 
 constexpr Bounds<int64_t> kIntervalMs{.lowest = 10, .highest = 60'000};
 constexpr Bounds<size_t> kSpoolPoints{.lowest = 1'000, .highest = 100'000'000};
+
+CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional) {
+  auto* option =
+      sub->add_option("--store", *store, "The file that runs are kept in")->type_name("FILE");
+  if (auto path = energy::DefaultStorePath(); path.ok()) {
+    *store = *std::move(path);
+    option->capture_default_str();
+  } else if (!optional) {
+    option->required();
+  }
+  return option;
+}
 
 void AddEnergySource(CLI::App* sub, EnergySource& source) {
   AddRoot(sub, "--root", &source.host.root);
@@ -137,8 +150,10 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
-  sub->add_option("--store", command.store, "Write the run into this file [none]")
-      ->type_name("FILE");
+  auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
+  sub->add_flag_callback(
+         "--no-store", [&command] { command.store.clear(); }, "Do not keep the run")
+      ->excludes(store);
   AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);
   return sub;
@@ -185,9 +200,7 @@ CLI::App* AddExport(CLI::App* energy, EnergyExportCommand& command) {
       "export", "Write samples, windows or energies of a run as CSV or line protocol");
   sub->add_option("run", command.run, "What the run's id begins with [the latest run]")
       ->type_name("RUN");
-  sub->add_option("--store", command.store, "The file that runs are kept in")
-      ->type_name("FILE")
-      ->required();
+  AddEnergyStore(sub, &command.store);
   AddNamed(
       sub, "--table", &energy_sinks::ParseExportTable,
       [&command](energy_sinks::ExportTable table) { command.table = table; },

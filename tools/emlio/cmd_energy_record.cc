@@ -237,6 +237,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
       writer.End(*monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()},
                  others, sinks.Reports());
   if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
+  const std::string store = stored.ok() ? writer.path() : "";
+  json["store"] = store.empty() ? ordered_json(nullptr) : ordered_json(store);
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
   const ordered_json window_json = WindowJson(monitor->domains(), *measured);
@@ -266,6 +268,9 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   }
   if (!command.quiet && !others.empty()) {
     fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
+  }
+  if (!command.quiet && !store.empty()) {
+    fmt::print(stderr, "emlio: run {} is in {}\n", run_id, store);
   }
   json["sinks"] = SinksJson(sinks.Reports());
   fmt::print(stderr, "{}", SinksText(sinks.Reports()));

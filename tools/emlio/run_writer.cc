@@ -8,8 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "emlio/base/file.h"
-
 namespace emlio::tool {
 namespace {
 
@@ -73,12 +71,14 @@ void RunWriter::SetRunWindow(energy::WindowId window, const energy::Moment& bega
   began_ = began;
 }
 
+std::string RunWriter::path() const {
+  const MutexLock lock(mu_);
+  return store_ == nullptr ? "" : store_->path();
+}
+
 Status RunWriter::Begin(const std::string& path, const energy::Run& run,
                         const energy::Monitor& monitor, const std::string& boot_id,
                         std::string facts) {
-  if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
-    EMLIO_RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
-  }
   EMLIO_ASSIGN_OR_RETURN(auto store, energy::RunStore::Open(path));
   EMLIO_RETURN_IF_ERROR(store->BeginRun(run));
   const MutexLock lock(mu_);

@@ -32,6 +32,9 @@ class RunWriter {
   Status Begin(const std::string& path, const energy::Run& run, const energy::Monitor& monitor,
                const std::string& boot_id, std::string facts) EMLIO_EXCLUDES(mu_);
 
+  // The store's file; empty: there is none.
+  std::string path() const EMLIO_EXCLUDES(mu_);
+
   // The run's own window on this host begins.
   void SetRunWindow(energy::WindowId window, const energy::Moment& began) EMLIO_EXCLUDES(mu_);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <map>
@@ -363,6 +364,16 @@ struct Call {
 };
 
 }  // namespace
+
+Result<std::string> DefaultStorePath() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && data[0] == '/') return std::string(data) + "/emlio/energy.db";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') {
+    return std::string(home) + "/.local/share/emlio/energy.db";
+  }
+  return NotFound("neither XDG_DATA_HOME nor HOME is set: name the file of energy runs");
+}
 
 struct RunStore::Shared {
   Shared(std::string file, const RunStoreOptions& store_options, std::unique_ptr<Writer> opened)

@@ -39,6 +39,10 @@ struct RunStoreStats {
   int64_t cpu_ns = 0;      // of the store's thread
 };
 
+// Where runs are kept unless somebody says otherwise: $XDG_DATA_HOME/emlio/energy.db, else
+// ~/.local/share/emlio/energy.db. kNotFound: the environment names neither.
+Result<std::string> DefaultStorePath();
+
 // Writes runs into one SQLite file (METRICS.md section 9) on a thread of its own. One file holds
 // many runs of many nodes; several processes may write into it. All functions are thread-safe.
 // Append… never waits for the disk; the others wait until what they are about is in the file.
