@@ -61,7 +61,7 @@ Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& c
 
 // What measures this host for the runs that it serves; nothing when it could not be started.
 struct ServeEnergy {
-  std::unique_ptr<SampleSinks> sinks;  // outlives the monitor, which calls it
+  std::shared_ptr<SampleSinks> sinks;
   std::shared_ptr<energy::Monitor> monitor;
   std::unique_ptr<energy_agent::Agent> agent;
 };
@@ -70,10 +70,11 @@ struct ServeEnergy {
 Result<ServeEnergy> StartEnergy(const ServeCommand& command) {
   const auto start = [&]() -> Result<ServeEnergy> {
     ServeEnergy energy;
-    energy.sinks = std::make_unique<SampleSinks>();
+    energy.sinks = std::make_shared<SampleSinks>();
     energy::MonitorOptions monitor_options;
     monitor_options.host.root = command.energy_root;
-    monitor_options.on_tick = [sinks = energy.sinks.get()](const energy::TickView& tick) {
+    // The daemon's observer has the monitor too: what it calls lives as long as it does.
+    monitor_options.on_tick = [sinks = energy.sinks](const energy::TickView& tick) {
       sinks->OnTick(tick);
     };
     EMLIO_ASSIGN_OR_RETURN(energy.monitor, energy::Monitor::Start(std::move(monitor_options)));
