@@ -14,6 +14,7 @@
 #include "emlio/base/file.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
+#include "emlio/energy_analysis/host_facts.h"
 #include "energy_commands.h"
 #include "energy_json.h"
 #include "energy_live.h"
@@ -49,6 +50,8 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   }
   energy_agent::AgentOptions agent_options = command.agent;
   agent_options.root = command.source.host.root;
+  agent_options.facts = energy_analysis::HostFacts(command.source.host.root, monitor->domains());
+  agent_options.sinks = [&sinks] { return sinks.Reports(); };
   auto agent = energy_agent::Agent::Start(monitor, std::move(agent_options));
   if (!agent.ok()) return fail(agent.status());
   json["endpoint"] = (*agent)->endpoint();

@@ -91,7 +91,8 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
 
 // A run is measured whether it can be stored or not.
 void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
-                  const energy::Moment& began, const energy::Monitor& monitor, RunWriter* writer) {
+                  const energy::Moment& began, const energy::Monitor& monitor,
+                  std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
   if (command.store.empty()) return;
   energy::Run run;
   run.id = run_id;
@@ -101,15 +102,15 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   run.configuration = command.configuration;
   if (!command.stage.empty()) run.labels["stage"] = command.stage;
   if (!command.name.empty()) run.labels["name"] = command.name;
-  const Status status =
-      writer->Begin(command.store, run, monitor, energy::BootId(command.source.host.root),
-                    energy_analysis::HostFacts(command.source.host.root, monitor.domains()));
+  const Status status = writer->Begin(
+      command.store, run, began, monitor, energy::BootId(command.source.host.root),
+      energy_analysis::HostFacts(command.source.host.root, monitor.domains()), std::move(nodes));
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
 }
 
-Result<std::unique_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
+Result<std::shared_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
                                                           const std::string& run_id,
                                                           const energy::WindowLabel& label) {
   energy_agent::NodeSetOptions options;
@@ -118,7 +119,9 @@ Result<std::unique_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordComm
   options.stage = label.stage;
   options.boot_id = energy::BootId(command.source.host.root);
   options.connect_timeout_ms = command.connect_ms;
-  EMLIO_ASSIGN_OR_RETURN(auto nodes, energy_agent::NodeSet::Start(std::move(options)));
+  options.ticks = !command.store.empty();
+  EMLIO_ASSIGN_OR_RETURN(std::shared_ptr<energy_agent::NodeSet> nodes,
+                         energy_agent::NodeSet::Start(std::move(options)));
   for (const std::string& node : command.nodes) nodes->Add(node);
   return nodes;
 }
@@ -204,13 +207,16 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
   const energy::ClockReading clock_began = energy::ReadClock();
-  BeginStoring(command, run_id, began, *monitor, &writer);
+  BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
-  writer.SetRunWindow(window, began);
+  writer.SetRunWindow(window);
   if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
       !status.ok()) {
+    const int exit_code = status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
+    const Status ended = writer.EndUnstarted(energy::ReadMoment().wall_ns, exit_code);
+    if (!ended.ok()) LogWarning("the end of the run is not in the store: {}", ended.ToString());
     report.Finish(status, std::move(json));
-    return status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
+    return exit_code;
   }
   {
     LiveView live(*monitor, command.live);

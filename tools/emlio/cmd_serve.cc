@@ -22,6 +22,7 @@
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
+#include "emlio/energy_analysis/host_facts.h"
 #include "energy_json.h"
 #include "interrupt.h"
 #include "record_source.h"
@@ -78,6 +79,7 @@ Result<ServeEnergy> StartEnergy(const ServeCommand& command) {
       sinks->OnTick(tick);
     };
     EMLIO_ASSIGN_OR_RETURN(energy.monitor, energy::Monitor::Start(std::move(monitor_options)));
+    EMLIO_RETURN_IF_ERROR(energy.sinks->Start(command.sinks, "", *energy.monitor));
     energy_agent::AgentOptions options;
     options.root = command.energy_root;
     options.bind = command.energy_bind;
@@ -86,16 +88,14 @@ Result<ServeEnergy> StartEnergy(const ServeCommand& command) {
     }
     options.insecure = command.daemon.insecure;
     options.role = "storage";
+    options.facts = energy_analysis::HostFacts(command.energy_root, energy.monitor->domains());
+    options.sinks = [sinks = energy.sinks.get()] { return sinks->Reports(); };
     EMLIO_ASSIGN_OR_RETURN(energy.agent,
                            energy_agent::Agent::Start(energy.monitor, std::move(options)));
     return energy;
   };
   auto energy = start();
-  if (energy.ok()) {
-    EMLIO_RETURN_IF_ERROR(energy->sinks->Start(command.sinks, "", *energy->monitor));
-    return energy;
-  }
-  if (command.sinks.any()) return energy;
+  if (energy.ok() || command.sinks.any()) return energy;
   LogWarning("this host's energy is in no total: {}", energy.status().ToString());
   return ServeEnergy{};
 }

@@ -59,7 +59,7 @@ struct Sampler::Shared {
 };
 
 void Sampler::Shared::Take(const Moment& now, const TickSchedule::Tick& tick, bool at_deadline) {
-  const std::span<const Sample> samples = recorder.TakeSample();
+  const std::span<const Sample> samples = recorder.TakeSample(now);
   if (options.observer) {
     options.observer({now, tick.late_ns, tick.missed, tick.clock_step_ns, recorder, samples});
   }
