@@ -3,10 +3,13 @@
 """What `emlio energy record` leaves in its store, and what reports make of it."""
 
 import json
+import os
+import pty
 import re
 import signal
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -286,3 +289,34 @@ def test_windows_of_other_processes_of_the_host_are_in_the_store(
     ]
     report = energy(emlio, tmp_path, "report", "--store", store)
     assert {window["name"] for window in report["windows"]} >= {"epoch", "serve"}
+
+
+def test_the_live_view_has_a_line_for_every_node(
+    emlio_bin: str,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    terminal, other_end = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(emlio_bin, "energy", "record", "--live", "--no-store", "--root", str(host.root)),
+            *("--node", two_hosts[1], "--", "sleep", "4"),
+        ],
+        stderr=other_end,
+        env=environment(tmp_path),
+    )
+    os.close(other_end)
+    shown = b""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(terminal)
+    assert process.wait(DEADLINE_S) == 0
+    there = re.findall(rb"there: total ([0-9.]+) W  package-0 ([0-9.]+) W", shown)
+    assert there, shown
+    assert float(there[-1][0]) == pytest.approx(TWO_SOCKETS_WATTS, rel=0.3)
+    assert float(there[-1][1]) == pytest.approx(50, rel=0.3)

@@ -72,7 +72,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   }
   fmt::print(stderr, "emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
   {
-    LiveView live(*monitor, isatty(STDERR_FILENO) == 1);
+    LiveView live(*monitor, "", nullptr, isatty(STDERR_FILENO) == 1);
     while (!InterruptFlag::IsSet()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       live.Update();

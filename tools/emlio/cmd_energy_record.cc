@@ -219,7 +219,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     return exit_code;
   }
   {
-    LiveView live(*monitor, command.live);
+    LiveView live(*monitor, energy::BootId(command.source.host.root), nodes->get(), command.live);
     while (!child.Wait(command.live ? kLiveMs : -1)) live.Update();
   }
   const energy::Moment ended = energy::ReadMoment();
