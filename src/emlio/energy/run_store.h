@@ -12,6 +12,7 @@
 
 #include "emlio/base/clock.h"
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/run.h"
 
 namespace emlio::energy {
@@ -81,8 +82,9 @@ class RunStore {
 
  private:
   struct Shared;
+  Status CheckProcess() const;
   explicit RunStore(std::unique_ptr<Shared> shared);
-  std::unique_ptr<Shared> shared_;
+  ThreadOwner<Shared> shared_;
 };
 
 struct StoredNode {

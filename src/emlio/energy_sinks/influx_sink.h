@@ -12,6 +12,7 @@
 
 #include "emlio/base/clock.h"
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/run.h"
 
 namespace emlio::energy_sinks {
@@ -70,7 +71,7 @@ class InfluxSink {
  private:
   struct Shared;
   explicit InfluxSink(std::unique_ptr<Shared> shared);
-  std::unique_ptr<Shared> shared_;
+  ThreadOwner<Shared> shared_;
 };
 
 }  // namespace emlio::energy_sinks
