@@ -27,6 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {
         **os.environ,
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
         "XDG_RUNTIME_DIR": str(runtime),
     }
 

@@ -269,7 +269,7 @@ def test_the_monitor_is_compared_with_its_absence(
         ("stages", "--store", "x"),
         ("stages", "--store", "x", "--rounds", "4", "--", "true"),
         ("overhead", "--pairs", "9", "--", "true"),
-        ("report",),
+        ("record", "--store", "x", "--no-store", "--", "true"),
         ("meter", "--store", "x", "--series", "y", "a", "b"),
     ],
 )

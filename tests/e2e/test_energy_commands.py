@@ -15,7 +15,12 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio
 from daemon_process import Serve
-from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
+from energy_host import (
+    TWO_SOCKETS_WATTS,
+    EnergyHost,
+    start_agent,
+    two_sockets,
+)
 
 # What a test takes for the watts of a host: on a busy machine whoever moves its counters is late.
 CLOSE = 0.1
@@ -189,7 +194,7 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     process = subprocess.Popen(
         [
             *(emlio_bin, "energy", "record", "--root", str(host.root), "--json", str(report)),
-            *("--", sys.executable, "-c", script),
+            *("--no-store", "--", sys.executable, "-c", script),
         ],
         stderr=subprocess.DEVNULL,
     )
@@ -249,23 +254,6 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         )
         assert abs(one["difference_percent"]) < 5
         assert one["sampler"]["cpu_s"] > 0
-
-
-def start_agent(
-    emlio_bin: str, folder: Path, *args: object
-) -> tuple["subprocess.Popen[bytes]", str]:
-    """`emlio energy agent` and its endpoint."""
-    ready = folder / "agent-ready"
-    process = subprocess.Popen(
-        [emlio_bin, "energy", "agent", "--ready-file", str(ready), *map(str, args)],
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + DEADLINE_S
-    while not ready.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return process, ready.read_text().strip()
 
 
 def test_the_storage_node_is_in_the_total_by_default(

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "energy_json.h"
+#include "sample_sinks.h"
 #include "text.h"
 
 namespace emlio::tool {
@@ -81,6 +82,7 @@ ordered_json NodeJson(const NodeReport& node) {
     windows.push_back(WindowJson(node.domains, window));
   }
   json["windows"] = std::move(windows);
+  if (!node.sinks.empty()) json["sinks"] = SinksJson(node.sinks);
   return json;
 }
 

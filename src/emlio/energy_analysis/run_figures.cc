@@ -118,7 +118,7 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
   const Stretch stretch = StretchOf(node, whole);
   figures.seconds = std::max(0.0, Seconds(stretch.end_ns - stretch.begin_ns));
   std::vector<energy::Energy> energies;
-  // Of other hosts there are no ticks here: they were asked for the energies of the run.
+  // Other hosts were asked for the energies of the run: they know of their counters what was later.
   if (const auto it = whole.find(node.id); it != whole.end() && !it->second.energies.empty()) {
     energies = it->second.energies;
   } else if (node.ticks == 0) {
@@ -165,10 +165,12 @@ void AddTo(energy::Proxies* sum, const energy::Proxies& proxies) {
   AddTo(&sum->records_delivered, proxies.records_delivered);
 }
 
-// Wall-clock time minus monotonic time where the node's part of the run begins.
+// Wall-clock time minus monotonic time where the node's part of the run begins; the wall clock is
+// that of the run's coordinator, as far as the difference to it is known.
 Result<int64_t> WallOffset(energy::RunReader* reader, const energy::StoredNode& node) {
+  const int64_t ahead_ns = node.info.offsets.empty() ? 0 : node.info.offsets.front().offset_ns;
   if (node.info.start_barrier) {
-    return node.info.start_barrier->wall_ns - node.info.start_barrier->monotonic_ns;
+    return node.info.start_barrier->wall_ns - node.info.start_barrier->monotonic_ns - ahead_ns;
   }
   int64_t offset_ns = 0;
   EMLIO_RETURN_IF_ERROR(reader->ForEachTick(node.id, node.first_tick_ns, node.first_tick_ns,
@@ -176,7 +178,7 @@ Result<int64_t> WallOffset(energy::RunReader* reader, const energy::StoredNode& 
                                               offset_ns = tick.wall_ns - tick.monotonic_ns;
                                               return OkStatus();
                                             }));
-  return offset_ns;
+  return offset_ns - ahead_ns;
 }
 
 // Where all nodes' parts of a run lie on the wall clock.
