@@ -1,14 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The EMLIO Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The store of energy runs: what it costs beside a sampler, and how long a report takes.
+"""The store of energy runs: what it costs beside a sampler, and how long reports take.
 
 Run it by benchmarks/energy_store/run. benchmarks/README.md says what is measured, and how.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +30,49 @@ LAYOUTS = ("row_a_sample", "row_a_tick", "packed")
 HOUR_TICKS = 36_000  # at 100 ms
 MANY_DOMAINS = 20  # 12 of CPUs and memory, 8 GPUs
 
+FORMS = ("text", "json", "html")  # of emlio energy report
+
 GOALS = {
     "report_36m_ticks_s": Goal(at_most=60),
     "report_memory_growth": Goal(at_most=1.1),
+    **{f"report_{form}_36m_ticks_s": Goal(at_most=60) for form in FORMS},
+    **{f"report_{form}_memory_growth": Goal(at_most=1.1) for form in FORMS},
     "monitor_store_cpu_percent": Goal(at_most=0.5),
 }
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def report_as(emlio: Path, form: str, store: Path) -> dict[str, float]:
+    """`emlio energy report` of the store's run, whose epochs and nodes have to be in it."""
+    output = store.with_name(f"report.{form}")
+    options = {"text": (), "json": ("--json", output), "html": ("--html", output)}[form]
+    command = command_line(emlio, "energy", "report", "--store", store, *options)
+    with output.with_name("text").open("wb") as text:
+        begin = time.monotonic()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=text)
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise BenchmarkError(f"emlio energy report ended with {process.returncode}")
+    result = output if output.exists() else output.with_name("text")
+    content = result.read_text()
+    if "node-0" not in content or "epoch" not in content:
+        raise BenchmarkError(f"the report as {form} lacks what is in the store")
+    size = float(result.stat().st_size)
+    result.unlink()
+    return {"seconds": seconds, "max_rss_bytes": used.ru_maxrss * 1024.0, "bytes": size}
+
+
+def column(name: str, rows: list[dict[str, float]]) -> list[float]:
+    return [row[name] for row in rows]
+
+
+def growth(small: list[float], large: list[float]) -> list[float]:
+    return [after / before for before, after in zip(small, large, strict=True)]
 
 
 def measure(args: argparse.Namespace, root: Path) -> list[Result]:
@@ -75,28 +111,63 @@ def measure(args: argparse.Namespace, root: Path) -> list[Result]:
         summarize("append_p99_us", [live["append_p99_us"]], "us", **settings),
     ]
 
-    memory = []
-    for nodes in (max(args.nodes // 20, 1), args.nodes):
+    # Few nodes, and few ticks of all nodes: what memory grows with.
+    stores = [
+        (max(args.nodes // 20, 1), HOUR_TICKS),
+        (args.nodes, HOUR_TICKS // 20),
+        (args.nodes, HOUR_TICKS),
+    ]
+    memory: list[list[float]] = []
+    reported: list[dict[str, list[dict[str, float]]]] = []
+    for nodes, ticks in stores:
         store = root / "hour.db"
         filled = step(
-            *("fill", store, "--nodes", nodes, "--ticks", HOUR_TICKS, "--domains", args.domains)
+            *("fill", store, "--nodes", nodes, "--ticks", ticks, "--domains", args.domains)
         )
-        settings = {"nodes": nodes, "ticks": nodes * HOUR_TICKS, "domains": args.domains}
         reports = [step("report", store) for _ in range(args.repeats)]
-        store.unlink()
         for report in reports:
-            if report["ticks"] != nodes * HOUR_TICKS or report["joules"] <= 0:
+            if report["ticks"] != nodes * ticks or report["joules"] <= 0:
                 raise BenchmarkError(f"the report has {report['ticks']} ticks")
         memory.append([float(report["max_rss_bytes"]) for report in reports])
-    million = f"{nodes * HOUR_TICKS // 1_000_000}m"
+        say(f"emlio energy report, {args.repeats} times each as {', '.join(FORMS)}")
+        reported.append(
+            {
+                form: [report_as(args.emlio, form, store) for _ in range(args.repeats)]
+                for form in FORMS
+            }
+        )
+        store.unlink()
+    settings = {"nodes": nodes, "ticks": nodes * ticks, "domains": args.domains}
+    million = f"{nodes * ticks // 1_000_000}m"
     seconds = [float(report["seconds"]) for report in reports]
-    growth = [large / small for small, large in zip(*memory, strict=True)]
     results += [
         summarize(f"report_{million}_ticks_s", seconds, "s", **settings),
-        summarize("report_memory_mb", [size / 1e6 for size in memory[1]], "MB", **settings),
-        summarize("report_memory_growth", growth, "1", **settings),
+        summarize("report_memory_mb", [size / 1e6 for size in memory[-1]], "MB", **settings),
+        summarize("report_memory_growth", growth(memory[0], memory[-1]), "1", **settings),
         summarize("store_gb", [filled["file_bytes"] / 1e9], "GB", **settings),
     ]
+    _, few_ticks, all_ticks = reported
+    for form in FORMS:
+        many = all_ticks[form]
+        memory_bytes = column("max_rss_bytes", many)
+        results += [
+            summarize(f"report_{form}_{million}_ticks_s", column("seconds", many), "s", **settings),
+            summarize(
+                f"report_{form}_memory_mb", [size / 1e6 for size in memory_bytes], "MB", **settings
+            ),
+            summarize(
+                f"report_{form}_memory_growth",
+                growth(column("max_rss_bytes", few_ticks[form]), memory_bytes),
+                "1",
+                **settings,
+            ),
+            summarize(
+                f"report_{form}_kb",
+                [size / 1e3 for size in column("bytes", many)],
+                "kB",
+                **settings,
+            ),
+        ]
     return results
 
 
@@ -120,6 +191,7 @@ def main() -> int:
         type=Path,
         default=REPOSITORY / "build/release/benchmarks/energy_store/energy_store_bench",
     )
+    parser.add_argument("--emlio", type=Path, default=REPOSITORY / ".venv/bin/emlio")
     parser.add_argument(
         "--data-dir", type=Path, help="for up to 2 GB of stores; default: the temporary folder"
     )
@@ -127,6 +199,8 @@ def main() -> int:
     if args.quick:
         args.nodes, args.live_seconds, args.layout_ticks, args.repeats = 40, 5, 3_000, 1
     try:
+        if not args.emlio.exists():
+            raise BenchmarkError(f"{args.emlio} is missing: scripts/setup makes it")
         if not args.program.exists():
             raise BenchmarkError(f"{args.program} is missing: cmake --workflow --preset release")
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:

@@ -34,6 +34,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kTickNs = 100 * kNsPerMs;
 constexpr size_t kChunkTicks = 600;
+constexpr int64_t kFirstNs = 1'000 * kNsPerSecond;  // of each host's clock
 
 template <typename T>
 T OrDie(Result<T> result) {
@@ -95,7 +96,7 @@ class Host {
  private:
   std::vector<Sample> samples_;
   std::minstd_rand random_;
-  int64_t time_ns_ = 1'000 * kNsPerSecond;
+  int64_t time_ns_ = kFirstNs;
 };
 
 NodeInfo SomeNode(const std::string& name, size_t domains) {
@@ -121,6 +122,27 @@ std::unique_ptr<RunStore> NewRun(const std::string& path) {
   return store;
 }
 
+// What a node says of its epochs: six of equal length. Their joules are of no use here.
+void AddEpochs(RunStore* store, int64_t node, int64_t ticks, size_t domains) {
+  constexpr int64_t kEpochs = 6;
+  const int64_t length_ns = ticks * kTickNs / kEpochs;
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    WindowRecord window;
+    window.id = std::to_string(node) + "/" + std::to_string(epoch);
+    window.name = "epoch";
+    window.epoch = epoch;
+    window.begin_ns = kFirstNs + epoch * length_ns;
+    window.end_ns = window.begin_ns + length_ns;
+    Energy energy;
+    energy.state = State::kMeasured;
+    energy.joules = 1000;
+    window.energies.assign(domains, energy);
+    window.total.state = State::kMeasured;
+    window.total.joules = 1000.0 * static_cast<double>(domains);
+    store->AppendWindow(node, std::move(window));
+  }
+}
+
 // A store as many agents leave it behind: packed rows, written at once instead of in an hour.
 ordered_json Fill(const std::string& path, int nodes, int64_t ticks, size_t domains) {
   std::vector<int64_t> ids;
@@ -128,7 +150,11 @@ ordered_json Fill(const std::string& path, int nodes, int64_t ticks, size_t doma
     const auto store = NewRun(path);
     for (int i = 0; i < nodes; ++i) {
       ids.push_back(OrDie(store->AddNode("run", SomeNode("node-" + std::to_string(i), domains))));
+      AddEpochs(store.get(), ids.back(), ticks, domains);
+      if (i % 500 == 499) OrDie(store->Flush(kNsPerSecond * 60));
     }
+    OrDie(store->EndRun("run", 1'800'001'000 * kNsPerSecond + ticks * kTickNs, 0));
+    OrDie(store->Flush(kNsPerSecond * 60));
   }
   const int64_t begin_ns = SystemClock().NowNs();
   Sqlite database = OrDie(Sqlite::Open(path, Sqlite::Mode::kWrite));

@@ -33,7 +33,7 @@ class Emlio(Tool):
         # Of processes on one host one reads the counters for all. Here several hosts are one.
         share = scratch / "share"
         share.mkdir(mode=0o700, exist_ok=True)
-        record = ["energy", "record", "--json", "-", "--"]
+        record = ["energy", "record", "--no-store", "--json", "-", "--"]
         command = [str(self.installed.emlio), *record, sys.executable, work.__file__]
         return ["env", f"XDG_RUNTIME_DIR={share}", *command]
 

@@ -121,7 +121,7 @@ nb::dict NodeDict(const energy_agent::NodeReport& node) {
   dict["clock_bound_ms"] = node.offset ? nb::cast(Ms(node.offset->bound_ns)) : nb::none();
   dict["synchronised"] = node.stop_clock ? nb::cast(node.stop_clock->synchronised) : nb::none();
   const bool known = node.state == energy_agent::NodeState::kWhole ||
-                     node.state == energy_agent::NodeState::kSameHost;
+                     (node.state == energy_agent::NodeState::kSameHost && node.stopped);
   dict["energy"] = known ? nb::object(WindowDict(node.domains, node.run)) : nb::none();
   dict["windows"] = WindowDicts(node.domains, node.windows, 0);
   return dict;

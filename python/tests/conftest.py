@@ -21,9 +21,10 @@ sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Indexes go to a directory of the tests, and no launcher is around."""
+    """Indexes and energy runs go to directories of the tests, and no launcher is around."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID"):
             patch.delenv(name, raising=False)
         yield

@@ -27,6 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {
         **os.environ,
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
         "XDG_RUNTIME_DIR": str(runtime),
     }
 
@@ -36,6 +37,7 @@ def run_emlio(
     tmp_path: Path,
     *args: object,
     code: int | None = 0,
+    deadline_s: float = DEADLINE_S,
     before: Callable[[], None] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """With an index cache of its own. `code` None: any; `before` runs in the new process."""
@@ -44,7 +46,7 @@ def run_emlio(
         capture_output=True,
         text=True,
         errors="surrogateescape",
-        timeout=DEADLINE_S,
+        timeout=deadline_s,
         env=environment(tmp_path),
         preexec_fn=before,
     )

@@ -14,12 +14,29 @@
 #include "cli_energy_analysis.h"
 #include "cli_options.h"
 #include "console.h"
+#include "emlio/energy/run_store.h"
+#include "emlio/energy_sinks/exposition.h"
+#include "emlio/energy_sinks/influx_sink.h"
 #include "energy_commands.h"
 #include "interrupt.h"
+#include "sample_sinks.h"
 
 namespace emlio::tool {
 
 constexpr Bounds<int64_t> kIntervalMs{.lowest = 10, .highest = 60'000};
+constexpr Bounds<size_t> kSpoolPoints{.lowest = 1'000, .highest = 100'000'000};
+
+CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional) {
+  auto* option =
+      sub->add_option("--store", *store, "The file that runs are kept in")->type_name("FILE");
+  if (auto path = energy::DefaultStorePath(); path.ok()) {
+    *store = *std::move(path);
+    option->capture_default_str();
+  } else if (!optional) {
+    option->required();
+  }
+  return option;
+}
 
 void AddEnergySource(CLI::App* sub, EnergySource& source) {
   AddRoot(sub, "--root", &source.host.root);
@@ -38,6 +55,49 @@ void AddEnergySource(CLI::App* sub, EnergySource& source) {
 void AddEnergyInterval(CLI::App* sub, EnergySource& source) {
   AddCount(sub, "--interval-ms", &source.interval_ms, "How often counters are read", kIntervalMs)
       ->capture_default_str();
+}
+
+void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks) {
+  energy_sinks::InfluxOptions& influx = sinks.influx;
+  auto* url = sub->add_option("--influx-url", influx.url,
+                              "Send every sample to the InfluxDB there, or to what speaks its line "
+                              "protocol: http://HOST:8086 [none]")
+                  ->type_name("URL");
+  const auto of_influx = [&](const std::string& flag, std::string& value, const std::string& type,
+                             const std::string& help) {
+    sub->add_option(flag, value, help)->type_name(type)->needs(url);
+  };
+  AddNamed(
+      sub, "--influx-version", &energy_sinks::ParseInfluxVersion,
+      [&influx](energy_sinks::InfluxVersion version) { influx.version = version; },
+      "Its version: 1, 2 or 3 [2]")
+      ->needs(url);
+  of_influx("--influx-database", influx.database, "NAME", "Of versions 1 and 3");
+  of_influx("--influx-retention-policy", influx.retention_policy, "NAME",
+            "Of version 1 [the database's own]");
+  of_influx("--influx-user", influx.user, "NAME", "Of version 1");
+  of_influx("--influx-password-file", sinks.influx_password_file, "FILE",
+            "Of version 1: holds the password [$EMLIO_INFLUX_PASSWORD]");
+  of_influx("--influx-bucket", influx.bucket, "NAME", "Of version 2");
+  of_influx("--influx-org", influx.organisation, "NAME", "Of version 2");
+  of_influx("--influx-token-file", sinks.influx_token_file, "FILE",
+            "Of versions 2 and 3: holds the token [$EMLIO_INFLUX_TOKEN]");
+  AddCount(sub, "--influx-spool-points", &influx.max_waiting_points,
+           "Points that may wait in memory for InfluxDB; beyond that the oldest are dropped",
+           kSpoolPoints)
+      ->needs(url);
+  auto* bind = sub->add_option("--prometheus-bind", sinks.prometheus_bind,
+                               "Serve the sums of all samples at http://HOST:PORT/metrics; port 0 "
+                               "takes a free one [none]")
+                   ->type_name("HOST:PORT");
+  sub->add_flag("--prometheus-insecure", sinks.prometheus_insecure,
+                "Serve them beyond loopback: whoever can connect can read them")
+      ->needs(bind);
+  AddNamed(
+      sub, "--prometheus-names", &energy_sinks::ParseMetricNames,
+      [&sinks](energy_sinks::MetricNames names) { sinks.prometheus_names = names; },
+      "What metrics are called: emlio, or opentelemetry (its semantic conventions) [emlio]")
+      ->needs(bind);
 }
 
 void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command) {
@@ -90,8 +150,11 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
-  sub->add_option("--store", command.store, "Write the run into this file [none]")
-      ->type_name("FILE");
+  auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
+  sub->add_flag_callback(
+         "--no-store", [&command] { command.store.clear(); }, "Do not keep the run")
+      ->excludes(store);
+  AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);
   return sub;
 }
@@ -117,6 +180,8 @@ CLI::App* AddAgent(CLI::App* energy, EnergyAgentCommand& command) {
       ->type_name("FILE");
   AddEnergySource(sub, command.source);
   AddEnergyInterval(sub, command.source);
+  AddSampleSinks(sub, command.sinks);
+  AddJson(sub, &command.json);
   return sub;
 }
 
@@ -135,9 +200,7 @@ CLI::App* AddExport(CLI::App* energy, EnergyExportCommand& command) {
       "export", "Write samples, windows or energies of a run as CSV or line protocol");
   sub->add_option("run", command.run, "What the run's id begins with [the latest run]")
       ->type_name("RUN");
-  sub->add_option("--store", command.store, "The file that runs are kept in")
-      ->type_name("FILE")
-      ->required();
+  AddEnergyStore(sub, &command.store);
   AddNamed(
       sub, "--table", &energy_sinks::ParseExportTable,
       [&command](energy_sinks::ExportTable table) { command.table = table; },

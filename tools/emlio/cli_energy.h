@@ -4,17 +4,25 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace emlio::tool {
 
+// The file that runs are kept in: --store, with the user's own file as its default. Without a home
+// there is none, and the option is required unless `optional`.
+CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional = false);
 struct EnergySource;
 // Options that say where counters are and how often they are read.
 void AddEnergySource(CLI::App* sub, EnergySource& source);
 void AddEnergyInterval(CLI::App* sub, EnergySource& source);
+// Options that say where samples go beside a store.
+struct SampleSinkOptions;
+void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks);
 // Options for the other nodes of a run.
 struct EnergyRecordCommand;
 void AddEnergyNodes(CLI::App* sub, EnergyRecordCommand& command);

@@ -20,12 +20,6 @@ constexpr Bounds<int64_t> kPause{.lowest = 0, .highest = 86'400};
 constexpr Bounds<int64_t> kBlockMs{.lowest = 200, .highest = 600'000};
 constexpr Bounds<int64_t> kBlocks{.lowest = 30, .highest = 100'000};
 
-void AddStore(CLI::App* sub, std::string* store) {
-  sub->add_option("--store", *store, "The file that runs are kept in")
-      ->type_name("FILE")
-      ->required();
-}
-
 void NeedCommand(CLI::App* sub, const std::vector<std::string>& argv) {
   sub->final_callback([sub, &argv] {
     if (argv.empty()) {
@@ -41,7 +35,7 @@ CLI::App* AddBaseline(CLI::App* energy, EnergyBaselineCommand& command) {
   AddEnergySource(sub, command.run.source);
   AddEnergyInterval(sub, command.run.source);
   AddEnergyNodes(sub, command.run);
-  AddStore(sub, &command.run.store);
+  AddEnergyStore(sub, &command.run.store);
   sub->add_option("--kind", command.kind,
                   "off: nothing of EMLIO runs; ready: daemons are up and contexts loaded, no data; "
                   "running-without-io: the command trains from memory")
@@ -67,7 +61,7 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
   AddEnergySource(sub, command.run.source);
   AddEnergyInterval(sub, command.run.source);
   AddEnergyNodes(sub, command.run);
-  AddStore(sub, &command.run.store);
+  AddEnergyStore(sub, &command.run.store);
   AddCount(sub, "--rounds", &command.rounds, "Runs of each set of stages", kRounds);
   sub->add_option("--seed", command.seed, "Of the random order")->capture_default_str();
   AddCount(sub, "--pause-seconds", &command.pause_seconds, "Between runs", kPause);
@@ -99,7 +93,7 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
 
 CLI::App* AddReport(CLI::App* energy, EnergyReportCommand& command) {
   CLI::App* sub = energy->add_subcommand("report", "Report on runs of a store");
-  AddStore(sub, &command.store);
+  AddEnergyStore(sub, &command.store);
   sub->add_option("runs", command.runs, "Their ids, which may be shortened [the latest run]")
       ->type_name("RUN");
   sub->add_option("--where", command.where, "All runs with this label; may come several times")
@@ -127,7 +121,7 @@ CLI::App* AddReport(CLI::App* energy, EnergyReportCommand& command) {
 CLI::App* AddMeter(CLI::App* energy, EnergyMeterCommand& command) {
   CLI::App* sub = energy->add_subcommand(
       "meter", "Compare a host's figures with a power meter: at idle and at two loads");
-  AddStore(sub, &command.store);
+  AddEnergyStore(sub, &command.store);
   sub->add_option("--series", command.series, "What the meter wrote")
       ->type_name("FILE")
       ->required();

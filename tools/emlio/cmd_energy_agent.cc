@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -13,28 +14,50 @@
 #include "emlio/base/file.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
+#include "emlio/energy_analysis/host_facts.h"
 #include "energy_commands.h"
+#include "energy_json.h"
 #include "energy_live.h"
 #include "interrupt.h"
+#include "sample_sinks.h"
 
 namespace emlio::tool {
 
+using nlohmann::ordered_json;
+
 int RunEnergyAgent(const EnergyAgentCommand& command) {
+  const ::emlio::tool::Report report(command.json);
   const InterruptFlag interrupt;
+  ordered_json json = {{"version", EMLIO_VERSION}};
+  const auto fail = [&](const Status& status) {
+    const int exit_code = report.Finish(status, std::move(json));
+    return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+  };
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
   energy::MonitorOptions options;
   options.host = command.source.host;
   options.node = command.node;
   options.interval_ns = command.source.interval_ms * kNsPerMs;
+  SampleSinks sinks;  // outlives the monitor, which calls it
+  options.on_tick = [&sinks](const energy::TickView& tick) { sinks.OnTick(tick); };
   auto started = energy::Monitor::Start(std::move(options));
-  if (!started.ok()) return Fail(started.status());
+  if (!started.ok()) return fail(started.status());
   const std::shared_ptr<energy::Monitor> monitor = *std::move(started);
+  json["node"] = monitor->node();
+  json["interval_ms"] = command.source.interval_ms;
+  if (const Status status = sinks.Start(command.sinks, "", *monitor); !status.ok()) {
+    return fail(status);
+  }
   energy_agent::AgentOptions agent_options = command.agent;
   agent_options.root = command.source.host.root;
+  agent_options.facts = energy_analysis::HostFacts(command.source.host.root, monitor->domains());
+  agent_options.sinks = [&sinks] { return sinks.Reports(); };
   auto agent = energy_agent::Agent::Start(monitor, std::move(agent_options));
-  if (!agent.ok()) {
-    const int exit_code = Fail(agent.status());
-    return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+  if (!agent.ok()) return fail(agent.status());
+  json["endpoint"] = (*agent)->endpoint();
+  if (!sinks.metrics().empty()) {
+    json["metrics"] = sinks.metrics();
+    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
   }
   if (!command.ready_file.empty()) {
     const auto write = [&]() -> Status {
@@ -44,19 +67,25 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
       return file->Commit();
     };
     if (const Status status = write(); !status.ok()) {
-      return Fail(status.WithContext("--ready-file"));
+      return fail(status.WithContext("--ready-file"));
     }
   }
   fmt::print(stderr, "emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
   {
-    LiveView live(*monitor, isatty(STDERR_FILENO) == 1);
+    LiveView live(*monitor, "", nullptr, isatty(STDERR_FILENO) == 1);
     while (!InterruptFlag::IsSet()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       live.Update();
     }
   }
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
-  return kExitOk;
+  agent->reset();
+  monitor->Stop();
+  sinks.Finish();
+  if (const auto stats = monitor->Stats(); stats.ok()) json["sampler"] = SamplerJson(*stats);
+  json["sinks"] = SinksJson(sinks.Reports());
+  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
+  return report.Finish(OkStatus(), std::move(json));
 }
 
 }  // namespace emlio::tool

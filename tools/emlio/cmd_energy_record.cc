@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -32,6 +33,7 @@
 #include "energy_nodes.h"
 #include "interrupt.h"
 #include "run_writer.h"
+#include "sample_sinks.h"
 
 namespace emlio::tool {
 namespace {
@@ -41,9 +43,9 @@ using nlohmann::ordered_json;
 constexpr int kLiveMs = 500;
 
 // What a run that is to be measured may not have: domains of the total that no hardware counter
-// gives, with the reason. Empty: all is measured.
+// gives, with the reason; those that have the same one together. Empty: all is measured.
 std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
-  std::vector<std::string> reasons;
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   bool has_cpu = false;
   for (const energy::Domain& domain : monitor.domains()) {
     if (!domain.in_total) continue;
@@ -51,7 +53,7 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
     if (!domain.cause.empty()) {
       // Memory that this hardware does not count is no fault.
       if (domain.kind == energy::DomainKind::kDram && domain.source.empty() && has_cpu) continue;
-      reason = domain.cause + (domain.fix.empty() ? "" : "; fix: " + domain.fix);
+      reason = domain.cause + (domain.fix.empty() ? "" : "\n  fix: " + domain.fix);
     } else if (domain.virtualised) {
       reason = "the figure is a hypervisor's, and not a measurement";
     } else if (domain.quantity == energy::Quantity::kPower) {
@@ -63,7 +65,17 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
           domain.kind != energy::DomainKind::kDram && domain.kind != energy::DomainKind::kGpu;
       continue;
     }
-    reasons.push_back(fmt::format("{}: {}", domain.id, reason));
+    const auto same = std::find_if(by_reason.begin(), by_reason.end(),
+                                   [&](const auto& one) { return one.first == reason; });
+    if (same != by_reason.end()) {
+      same->second.push_back(domain.id);
+    } else {
+      by_reason.push_back({std::move(reason), {domain.id}});
+    }
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [reason, ids] : by_reason) {
+    reasons.push_back(fmt::format("{}: {}", fmt::join(ids, ", "), reason));
   }
   return reasons;
 }
@@ -90,7 +102,8 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
 
 // A run is measured whether it can be stored or not.
 void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
-                  const energy::Moment& began, const energy::Monitor& monitor, RunWriter* writer) {
+                  const energy::Moment& began, const energy::Monitor& monitor,
+                  std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
   if (command.store.empty()) return;
   energy::Run run;
   run.id = run_id;
@@ -100,15 +113,15 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   run.configuration = command.configuration;
   if (!command.stage.empty()) run.labels["stage"] = command.stage;
   if (!command.name.empty()) run.labels["name"] = command.name;
-  const Status status =
-      writer->Begin(command.store, run, monitor, energy::BootId(command.source.host.root),
-                    energy_analysis::HostFacts(command.source.host.root, monitor.domains()));
+  const Status status = writer->Begin(
+      command.store, run, began, monitor, energy::BootId(command.source.host.root),
+      energy_analysis::HostFacts(command.source.host.root, monitor.domains()), std::move(nodes));
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
 }
 
-Result<std::unique_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
+Result<std::shared_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
                                                           const std::string& run_id,
                                                           const energy::WindowLabel& label) {
   energy_agent::NodeSetOptions options;
@@ -117,7 +130,9 @@ Result<std::unique_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordComm
   options.stage = label.stage;
   options.boot_id = energy::BootId(command.source.host.root);
   options.connect_timeout_ms = command.connect_ms;
-  EMLIO_ASSIGN_OR_RETURN(auto nodes, energy_agent::NodeSet::Start(std::move(options)));
+  options.ticks = !command.store.empty();
+  EMLIO_ASSIGN_OR_RETURN(std::shared_ptr<energy_agent::NodeSet> nodes,
+                         energy_agent::NodeSet::Start(std::move(options)));
   for (const std::string& node : command.nodes) nodes->Add(node);
   return nodes;
 }
@@ -145,12 +160,18 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
 
   energy::MonitorOptions options;
   options.host = command.source.host;
+  options.host.before_the_job = true;
   options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
-  RunWriter writer;  // outlives the monitor, which calls it
+  // Both outlive the monitor, which calls them.
+  RunWriter writer;
+  SampleSinks sinks;
+  options.on_tick = [&command, &writer, &sinks](const energy::TickView& tick) {
+    if (!command.store.empty()) writer.OnTick(tick);
+    sinks.OnTick(tick);
+  };
   if (!command.store.empty()) {
-    options.on_tick = [&writer](const energy::TickView& tick) { writer.OnTick(tick); };
     options.on_window = [&writer](const energy::WindowReport& one) { writer.OnWindow(one); };
   }
   auto started = energy::Monitor::Start(std::move(options));
@@ -173,6 +194,14 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     }
   }
   if (!command.quiet) PrintWhatIsMissing(*monitor);
+  if (const Status status = sinks.Start(command.sinks, run_id, *monitor); !status.ok()) {
+    const int exit_code = report.Finish(status, std::move(json));
+    return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
+  }
+  if (!sinks.metrics().empty()) {
+    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    json["metrics"] = sinks.metrics();
+  }
 
   energy::WindowLabel label;
   label.name = command.name.empty() ? command.argv[0] : command.name;
@@ -190,16 +219,19 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
   const energy::ClockReading clock_began = energy::ReadClock();
-  BeginStoring(command, run_id, began, *monitor, &writer);
+  BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
-  writer.SetRunWindow(window, began);
+  writer.SetRunWindow(window);
   if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
       !status.ok()) {
+    const int exit_code = status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
+    const Status ended = writer.EndUnstarted(energy::ReadMoment().wall_ns, exit_code);
+    if (!ended.ok()) LogWarning("the end of the run is not in the store: {}", ended.ToString());
     report.Finish(status, std::move(json));
-    return status.code() == Code::kNotFound ? kExitNotFound : kExitNotExecutable;
+    return exit_code;
   }
   {
-    LiveView live(*monitor, command.live);
+    LiveView live(*monitor, energy::BootId(command.source.host.root), nodes->get(), command.live);
     while (!child.Wait(command.live ? kLiveMs : -1)) live.Update();
   }
   const energy::Moment ended = energy::ReadMoment();
@@ -208,6 +240,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const std::vector<energy_agent::NodeReport> others = (*nodes)->End();
   agent->reset();  // windows of the command end with it
   monitor->Stop();
+  sinks.Finish();
 
   const auto measured = monitor->Report(window);
   const auto windows = monitor->Reports();
@@ -218,9 +251,12 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const double seconds = static_cast<double>(measured->end_ns - measured->begin_ns) * 1e-9;
   const energy_agent::RunTotal run_total =
       energy_agent::TotalOf(monitor->node(), &measured->total, others);
-  const Status stored = writer.End(
-      *monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()}, others);
+  const Status stored =
+      writer.End(*monitor, {ended, clock_began, energy::ReadClock(), activity, child.exit_code()},
+                 others, sinks.Reports());
   if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
+  const std::string store = stored.ok() ? writer.path() : "";
+  json["store"] = store.empty() ? ordered_json(nullptr) : ordered_json(store);
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
   const ordered_json window_json = WindowJson(monitor->domains(), *measured);
@@ -244,13 +280,18 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
         spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
   }
   if (!command.quiet) {
-    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}", seconds, child.exit_code(),
+    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
                EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
-               ActivityTable(activity, child.cpu_seconds()));
+               WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
   }
   if (!command.quiet && !others.empty()) {
     fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
   }
+  if (!command.quiet && !store.empty()) {
+    fmt::print(stderr, "emlio: run {} is in {}\n", run_id, store);
+  }
+  json["sinks"] = SinksJson(sinks.Reports());
+  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
   return exit_code == kExitOk ? child.exit_code() : exit_code;
 }

@@ -127,6 +127,9 @@ Result<std::string> WriteSchedule(const EnergyStagesCommand& command) {
                         block.begin_seconds + block.seconds, block.paused.List());
   }
   const std::string path = fmt::format("{}.dither.csv", command.run.store);
+  if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
+    EMLIO_RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
+  }
   EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
   EMLIO_RETURN_IF_ERROR(file->Commit());

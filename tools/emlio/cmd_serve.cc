@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,11 +22,16 @@
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
+#include "emlio/energy_analysis/host_facts.h"
+#include "energy_json.h"
 #include "interrupt.h"
 #include "record_source.h"
+#include "sample_sinks.h"
 
 namespace emlio::tool {
 namespace {
+
+using nlohmann::ordered_json;
 
 // Several NAME=PATTERN with one name are one data set of several patterns.
 Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& command) {
@@ -56,17 +62,24 @@ Result<std::vector<dataset::DatasetOptions>> ParseDatasets(const ServeCommand& c
 
 // What measures this host for the runs that it serves; nothing when it could not be started.
 struct ServeEnergy {
+  std::shared_ptr<SampleSinks> sinks;
   std::shared_ptr<energy::Monitor> monitor;
   std::unique_ptr<energy_agent::Agent> agent;
 };
 
-// Data are served without it as well.
-ServeEnergy StartEnergy(const ServeCommand& command) {
+// Data are served without it as well, unless its samples were asked for.
+Result<ServeEnergy> StartEnergy(const ServeCommand& command) {
   const auto start = [&]() -> Result<ServeEnergy> {
     ServeEnergy energy;
+    energy.sinks = std::make_shared<SampleSinks>();
     energy::MonitorOptions monitor_options;
     monitor_options.host.root = command.energy_root;
+    // The daemon's observer has the monitor too: what it calls lives as long as it does.
+    monitor_options.on_tick = [sinks = energy.sinks](const energy::TickView& tick) {
+      sinks->OnTick(tick);
+    };
     EMLIO_ASSIGN_OR_RETURN(energy.monitor, energy::Monitor::Start(std::move(monitor_options)));
+    EMLIO_RETURN_IF_ERROR(energy.sinks->Start(command.sinks, "", *energy.monitor));
     energy_agent::AgentOptions options;
     options.root = command.energy_root;
     options.bind = command.energy_bind;
@@ -75,14 +88,16 @@ ServeEnergy StartEnergy(const ServeCommand& command) {
     }
     options.insecure = command.daemon.insecure;
     options.role = "storage";
+    options.facts = energy_analysis::HostFacts(command.energy_root, energy.monitor->domains());
+    options.sinks = [sinks = energy.sinks.get()] { return sinks->Reports(); };
     EMLIO_ASSIGN_OR_RETURN(energy.agent,
                            energy_agent::Agent::Start(energy.monitor, std::move(options)));
     return energy;
   };
   auto energy = start();
-  if (energy.ok()) return *std::move(energy);
+  if (energy.ok() || command.sinks.any()) return energy;
   LogWarning("this host's energy is in no total: {}", energy.status().ToString());
-  return {};
+  return ServeEnergy{};
 }
 
 void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions& options,
@@ -115,7 +130,11 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
                                  dataset::IoModeName(data->io()), ToHex(manifest.digest()),
                                  UnreadableText(manifest)));
   }
-  if (energy.agent != nullptr) line("energy agent", energy.agent->endpoint());
+  if (energy.agent != nullptr) {
+    line("energy agent", energy.agent->endpoint());
+    for (const energy::SinkReport& sink : energy.sinks->Reports()) line(sink.sink, sink.target);
+    if (!energy.sinks->metrics().empty()) line("metrics", energy.sinks->metrics());
+  }
   line("endpoint", daemon.endpoint());
   fmt::print(stderr, "{}", text);
 }
@@ -128,18 +147,18 @@ Status WriteReadyFile(const std::string& path, const std::string& endpoint) {
 }
 
 // Serves until a signal asks to stop or the transport fails. The first signal starts draining, a
-// second one ends it.
-int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t drain_ms) {
+// second one ends it. `cut_off`: sessions were ended that would have gone on.
+Status ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t drain_ms,
+                         bool* cut_off) {
   Status end;
   auto waiter = Thread::Start("serve-wait", [&](std::stop_token) {
     end = daemon.Wait();
     signals.Notify();
   });
-  if (!waiter.ok()) return Fail(waiter.status());
+  if (!waiter.ok()) return waiter.status();
   if (signals.Wait() == 0) {  // not asked to
     waiter->Join();
-    Fail(end.ok() ? InternalError("the daemon stopped by itself") : end);
-    return kExitFailed;
+    return end.ok() ? InternalError("the daemon stopped by itself") : end;
   }
   fmt::print(stderr, "emlio: stopping; {} may go on for {} s, another signal ends them at once\n",
              FormatCount(daemon.stats().sessions_now, "session"),
@@ -160,23 +179,55 @@ int ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t dra
              FormatCount(stats.sessions_opened, "session"),
              FormatCount(stats.records_sent, "record"),
              FormatBytes(static_cast<double>(stats.payload_bytes_sent)));
-  if (drained.ok()) return kExitOk;
-  Fail(drained);
-  return drained.code() == Code::kTimeout ? kExitCutOff : kExitFailed;
+  *cut_off = drained.code() == Code::kTimeout;
+  return drained;
+}
+
+ordered_json ServedJson(const daemon::DaemonStats& stats) {
+  return {
+      {"sessions", stats.sessions_opened},        {"epochs", stats.epochs_ended},
+      {"records_sent", stats.records_sent},       {"records_sent_again", stats.records_resent},
+      {"records_skipped", stats.records_skipped}, {"payload_bytes_sent", stats.payload_bytes_sent}};
+}
+
+// The last samples are taken and delivered.
+ordered_json FinishEnergy(ServeEnergy* energy) {
+  if (energy->monitor == nullptr) return nullptr;
+  ordered_json json = {{"node", energy->monitor->node()}, {"endpoint", energy->agent->endpoint()}};
+  energy->agent.reset();
+  energy->monitor->Stop();
+  energy->sinks->Finish();
+  if (!energy->sinks->metrics().empty()) json["metrics"] = energy->sinks->metrics();
+  if (const auto stats = energy->monitor->Stats(); stats.ok())
+    json["sampler"] = SamplerJson(*stats);
+  json["sinks"] = SinksJson(energy->sinks->Reports());
+  fmt::print(stderr, "{}", SinksText(energy->sinks->Reports()));
+  return json;
 }
 
 }  // namespace
 
 int RunServe(const ServeCommand& command) {
+  const Report report(command.json);
+  ordered_json json = {{"version", EMLIO_VERSION}};
+  // While nothing is served yet no peer can be at fault.
+  const auto fail = [&](const Status& status) {
+    const int exit_code = report.Finish(status, json);
+    return exit_code == kExitUnreachable ? kExitFailed : exit_code;
+  };
   auto datasets = ParseDatasets(command);
-  if (!datasets.ok()) return Fail(datasets.status());
+  if (!datasets.ok()) return fail(datasets.status());
   daemon::DaemonOptions options = command.daemon;
   options.datasets = *std::move(datasets);
   // One of an earlier life would tell that this one is ready.
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
 
-  const ServeEnergy energy =
-      command.energy && !command.check ? StartEnergy(command) : ServeEnergy{};
+  ServeEnergy energy;
+  if (command.energy && !command.check) {
+    auto started = StartEnergy(command);
+    if (!started.ok()) return fail(started.status());
+    energy = *std::move(started);
+  }
   if (energy.agent != nullptr) {
     options.observer = std::make_shared<energy::EpochObserver>(energy.monitor);
     options.energy_port = energy.agent->port();
@@ -195,29 +246,32 @@ int RunServe(const ServeCommand& command) {
       };
     }
     auto started = daemon::Daemon::Start(options);
-    if (!started.ok()) {
-      const int exit_code = InterruptFlag::ExitCode(Fail(started.status()));
-      return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
-    }
+    if (!started.ok()) return InterruptFlag::ExitCode(fail(started.status()));
     daemon = *std::move(started);
   }
   PrintConfiguration(command, options, *daemon, energy);
   if (command.check) {
     fmt::print(stderr, "emlio: configuration and data are good (--check)\n");
-    return kExitOk;
+    return report.Finish(OkStatus(), std::move(json));
   }
 
   SignalWaiter signals;
   if (!command.ready_file.empty()) {
     if (const Status status = WriteReadyFile(command.ready_file, daemon->endpoint());
         !status.ok()) {
-      return Fail(status.WithContext("--ready-file"));
+      return fail(status.WithContext("--ready-file"));
     }
   }
   fmt::print(stderr, "emlio: serving on {}\n", daemon->endpoint());
-  const int exit_code = ServeUntilStopped(*daemon, signals, command.drain_ms);
+  bool cut_off = false;
+  const Status end = ServeUntilStopped(*daemon, signals, command.drain_ms, &cut_off);
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
-  return exit_code;
+  json["endpoint"] = daemon->endpoint();
+  json["served"] = ServedJson(daemon->stats());
+  json["energy"] = FinishEnergy(&energy);
+  const int exit_code = report.Finish(end, std::move(json));
+  if (cut_off) return kExitCutOff;
+  return exit_code == kExitOk ? kExitOk : kExitFailed;
 }
 
 }  // namespace emlio::tool

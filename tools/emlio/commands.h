@@ -14,6 +14,7 @@
 #include "emlio/loader/loader.h"
 #include "plan_report.h"
 #include "record_source.h"
+#include "sample_sinks.h"
 
 // The subcommands: their options as main.cc reads them from the command line, and one function
 // each, which returns the exit code. docs/cli.md describes them for users.
@@ -31,8 +32,10 @@ struct ServeCommand {
   bool energy = true;       // an energy agent inside
   std::string energy_bind;  // empty: on the host of daemon.bind, a free port
   std::string energy_root = "/";
+  SampleSinkOptions sinks;
   int64_t drain_ms = 0;
   bool check = false;
+  std::string json;
 };
 int RunServe(const ServeCommand& command);
 

@@ -19,6 +19,7 @@ ordered_json ToJson(const analysis::Figure& figure);
 ordered_json ToJson(const analysis::Quantity& quantity);
 ordered_json ToJson(const analysis::StageEnergy& stage);
 ordered_json ToJson(const analysis::WindowFigures& window);
+ordered_json ToJson(const analysis::EpochEnergy& epoch);
 ordered_json ToJson(const analysis::RunFigures& run);
 ordered_json ToJson(const analysis::Arm& arm);
 
@@ -53,7 +54,8 @@ ordered_json ToJson(const analysis::Quantity& quantity) {
           {"in_total", quantity.in_total},
           {"total_joules", OrNull(quantity.total)},
           {"net_joules", OrNull(quantity.net)},
-          {"cause", quantity.cause}};
+          {"cause", quantity.cause},
+          {"fix", quantity.fix}};
 }
 
 ordered_json ToJson(const analysis::StageEnergy& stage) {
@@ -93,6 +95,7 @@ ordered_json ToJson(const analysis::WindowFigures& window) {
   return {{"stage", window.stage},
           {"name", window.name},
           {"windows", window.windows},
+          {"nodes", window.nodes},
           {"seconds", window.seconds},
           {"energy", ToJson(window.energy)},
           {"proxies",
@@ -120,6 +123,7 @@ ordered_json ToJson(const analysis::Arm& arm) {
         {{"unit", per.unit}, {"total_joules", ToJson(per.total)}, {"net_joules", OrNull(per.net)}});
   }
   return {{"name", arm.name},
+          {"whole_job", arm.whole},
           {"counted", arm.good},
           {"energy", ToJson(arm.energy)},
           {"seconds", ToJson(arm.seconds)},
@@ -138,15 +142,32 @@ ordered_json NamedFigures(const std::vector<std::pair<std::string, analysis::Fig
   return list;
 }
 
+ordered_json ToJson(const analysis::EpochEnergy& epoch) {
+  ordered_json domains = ordered_json::array();
+  for (const analysis::Quantity& domain : epoch.domains) domains.push_back(ToJson(domain));
+  return {{"epoch", epoch.epoch},
+          {"rank", OptionalNumber(epoch.rank)},
+          {"node", epoch.node},
+          {"window", epoch.window},
+          {"stage", epoch.stage},
+          {"windows", epoch.windows},
+          {"seconds", ToJson(epoch.seconds)},
+          {"energy", ToJson(epoch.energy)},
+          {"domains", std::move(domains)}};
+}
+
 ordered_json TraceJson(const analysis::EnergyReport& report) {
   if (report.trace.by_kind.empty()) return nullptr;
   ordered_json kinds = ordered_json::object();
   for (const auto& [kind, trace] : report.trace.by_kind) {
     ordered_json watts = ordered_json::array();
-    for (size_t i = 0; i < trace.parts(); ++i) watts.push_back(NumberOrNull(trace.Watts(i)));
+    for (size_t i = 0; i < trace.parts(); ++i) watts.push_back(OptionalNumber(trace.Watts(i)));
     kinds[kind] = std::move(watts);
   }
-  return {{"run", report.traced_run}, {"seconds", report.trace.seconds}, {"watts", kinds}};
+  return {{"run", report.traced_run},
+          {"seconds", report.trace.seconds},
+          {"without_nodes", report.trace.silent_nodes},
+          {"watts", kinds}};
 }
 
 }  // namespace
@@ -276,6 +297,8 @@ ordered_json ToJson(const analysis::EnergyReport& report) {
       {"nodes", ListJson(report.nodes)},
       {"domains", ListJson(report.domains)},
       {"windows", ListJson(report.windows)},
+      {"epochs", ListJson(report.epochs)},
+      {"epochs_left_out", report.epochs_left_out},
       {"ladder", OrNull(report.ladder)},
       {"shapley", OrNull(report.shapley)},
       {"no_stages", report.no_stages},

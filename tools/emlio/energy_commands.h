@@ -10,6 +10,7 @@
 #include "emlio/energy/meter.h"
 #include "emlio/energy_agent/agent.h"
 #include "emlio/energy_sinks/export_run.h"
+#include "sample_sinks.h"
 
 // The subcommands of `emlio energy`, as commands.h has the others: options and one function each.
 namespace emlio::tool {
@@ -39,6 +40,7 @@ struct EnergyRecordCommand {
   bool allow_gaps = false;
   bool live = false;
   std::string store;  // the file of runs; empty: none
+  SampleSinkOptions sinks;
   // For runs that belong to an experiment.
   std::string run_id;  // empty: a new one
   std::map<std::string, std::string> labels;
@@ -53,6 +55,8 @@ struct EnergyAgentCommand {
   energy_agent::AgentOptions agent;  // bind, insecure, role
   std::string node;                  // this host's name in runs
   std::string ready_file;
+  SampleSinkOptions sinks;
+  std::string json;
 };
 int RunEnergyAgent(const EnergyAgentCommand& command);
 

@@ -40,6 +40,8 @@ std::string DocumentText(const Document& document, size_t columns) {
         text += WrapWords((paragraph->warning ? "! " : "") + paragraph->text, 2, columns);
       } else if (const auto* table = std::get_if<DocumentTable>(&block)) {
         text += TableText(*table, columns);
+      } else {
+        text += "  (a plot: --html FILE)\n";
       }
     }
   }

@@ -214,13 +214,41 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
     remark("no joules, so that there is no total",
            fmt::format("{}", fmt::join(total.missing, ", ")));
   }
-  if (!total.without.empty()) {
+  if (!total.without.empty() && total.joules) {
     remark("nothing on this host counts it: the total is without it",
            fmt::format("{}", fmt::join(total.without, ", ")));
   }
   for (const auto& [cause, ids] : remarks) {
     text += WrapWords(fmt::format("{}: {}", fmt::join(ids, ", "), cause), 2, OutputColumns());
   }
+  return text;
+}
+
+std::string WindowsTable(const std::vector<energy::WindowReport>& windows, energy::WindowId whole) {
+  constexpr size_t kShown = 20;
+  Table table({{"window"},
+               {"epoch", true},
+               {"time", true},
+               {"energy", true},
+               {"+-", true},
+               {"mean", true},
+               {"state"}});
+  size_t rows = 0;
+  for (const energy::WindowReport& window : windows) {
+    if (window.id == whole || rows++ >= kShown) continue;
+    const double seconds = Seconds(window.end_ns - window.begin_ns);
+    const energy::Total& total = window.total;
+    const auto& label = window.label;
+    table.AddRow({Printable(label.stage.empty() ? label.name : label.stage + " " + label.name),
+                  label.epoch >= 0 ? std::to_string(label.epoch) : "",
+                  fmt::format("{:.3f} s", seconds), FormatJoules(total.joules),
+                  total.joules ? FormatJoules(total.uncertainty_joules) : "",
+                  FormatWatts(MeanWatts(total.joules, seconds)),
+                  std::string(energy::StateName(total.state))});
+  }
+  if (rows == 0) return "";
+  std::string text = table.Render(OutputColumns());
+  if (rows > kShown) text += fmt::format("  ... and {} more\n", rows - kShown);
   return text;
 }
 
@@ -236,8 +264,8 @@ std::string ActivityTable(const energy::Activity& activity,
   if (command_cpu_seconds) table.AddRow({"CPU time of the command", seconds(command_cpu_seconds)});
   table.AddRow({"CPU time of the host", seconds(activity.cpu_seconds)});
   table.AddRow({"GPU time", seconds(activity.gpu_seconds)});
-  table.AddRow({"network, received", bytes(activity.network_received_bytes)});
-  table.AddRow({"network, sent", bytes(activity.network_sent_bytes)});
+  table.AddRow({"network but loopback, received", bytes(activity.network_received_bytes)});
+  table.AddRow({"network but loopback, sent", bytes(activity.network_sent_bytes)});
   table.AddRow({"storage, read", bytes(activity.storage_read_bytes)});
   table.AddRow({"storage, written", bytes(activity.storage_written_bytes)});
   return table.Render(OutputColumns());

@@ -36,6 +36,8 @@ nlohmann::ordered_json ActivityJson(const energy::Activity& activity);
 // "1.234 kJ", "n/a".
 std::string FormatJoules(const std::optional<double>& joules);
 std::string FormatWatts(const std::optional<double>& watts);
+// What this host used in each window but `whole`: the first twenty of them. Empty: there are none.
+std::string WindowsTable(const std::vector<energy::WindowReport>& windows, energy::WindowId whole);
 // A table of domains with their energies, and what is to be said of those that have none.
 std::string EnergyTable(const std::vector<energy::Domain>& domains,
                         std::span<const energy::Energy> energies, const energy::Total& total,

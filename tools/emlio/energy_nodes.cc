@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "energy_json.h"
+#include "sample_sinks.h"
 #include "text.h"
 
 namespace emlio::tool {
@@ -60,7 +61,8 @@ ordered_json NodeJson(const NodeReport& node) {
   json["started"] = OrNull(node.started, &MomentJson);
   json["stopped"] = OrNull(node.stopped, &MomentJson);
   // Of one that is lost what it told last is not what it used.
-  const bool known = node.state == NodeState::kWhole || node.state == NodeState::kSameHost;
+  const bool known =
+      node.state == NodeState::kWhole || (node.state == NodeState::kSameHost && node.stopped);
   if (known) {
     json["seconds"] = seconds;
     json["total"] = TotalJson(node.run.total, seconds);
@@ -80,6 +82,7 @@ ordered_json NodeJson(const NodeReport& node) {
     windows.push_back(WindowJson(node.domains, window));
   }
   json["windows"] = std::move(windows);
+  if (!node.sinks.empty()) json["sinks"] = SinksJson(node.sinks);
   return json;
 }
 
@@ -116,8 +119,12 @@ std::string NodesTable(const std::string& own_name, const energy::Total& own,
       if (node.stop_clock && !node.stop_clock->synchronised) clock += ", unsynchronised";
     }
     std::string state(energy_agent::NodeStateName(node.state));
-    if (node.state == NodeState::kSameHost) state = "counted already: the same host";
     if (node.joined_late) state += ", found late";
+    if (node.state == NodeState::kSameHost) {
+      table.AddRow({Printable(NameOf(node)), Printable(node.role), "as above", "", clock,
+                    "the same host, counted once"});
+      continue;
+    }
     row(NameOf(node), node.role, node.state == NodeState::kWhole ? &node.run.total : nullptr, clock,
         state);
   }

@@ -148,10 +148,17 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
       ->type_name("HOST:PORT")
       ->excludes(no_energy);
   AddRoot(sub, "--energy-root", &command.energy_root);
+  AddSampleSinks(sub, command.sinks);
+  sub->final_callback([&command] {
+    if (!command.energy && command.sinks.any()) {
+      throw CLI::ValidationError("--no-energy", "there are no samples to send or to serve then");
+    }
+  });
   AddSeconds(sub, "--drain-s", &command.drain_ms,
              "How long running sessions may go on after SIGTERM or SIGINT");
   sub->add_flag("--check", command.check,
                 "Check configuration and data, build missing indexes, print both, and leave");
+  AddJson(sub, &command.json);
   return sub;
 }
 

@@ -5,68 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
-
-#include "emlio/base/file.h"
 
 namespace emlio::tool {
 namespace {
 
-constexpr size_t kMaxEarlyTicks = 1000;
-constexpr char kRunWindow[] = "run";
 constexpr int64_t kFlushNs = 10 * kNsPerSecond;
 
-std::optional<int64_t> Signed(const std::optional<uint64_t>& value) {
-  if (!value) return std::nullopt;
-  return static_cast<int64_t>(std::min<uint64_t>(*value, INT64_MAX));
-}
-
-energy::Proxies ProxiesOf(const energy::Activity& activity) {
-  energy::Proxies proxies;
-  proxies.cpu_seconds = activity.cpu_seconds;
-  proxies.gpu_seconds = activity.gpu_seconds;
-  proxies.bytes_read = Signed(activity.storage_read_bytes);
-  proxies.bytes_sent = Signed(activity.network_sent_bytes);
-  return proxies;
-}
-
-// `key`: unique in the run. `wall_offset_ns`: from the node's monotonic clock to its wall clock.
-energy::WindowRecord RecordOf(const energy::WindowReport& window, std::string key,
-                              int64_t wall_offset_ns) {
-  energy::WindowRecord record;
-  record.id = std::move(key);
-  record.name = window.label.name;
-  record.stage = window.label.stage;
-  if (window.label.epoch >= 0) record.epoch = window.label.epoch;
-  if (window.label.rank >= 0) record.rank = window.label.rank;
-  record.begin_ns = window.begin_ns;
-  record.end_ns = window.end_ns;
-  record.begin_wall_ns = window.begin_ns + wall_offset_ns;
-  record.energies = window.energies;
-  record.total = window.total;
-  if (window.work.records > 0) {
-    record.proxies.records_delivered = static_cast<int64_t>(window.work.records);
-  }
-  if (window.work.bytes > 0) {
-    record.proxies.bytes_delivered = static_cast<int64_t>(window.work.bytes);
-  }
-  if (window.cut) record.labels["cut"] = "yes";
-  return record;
-}
-
 }  // namespace
-
-void RunWriter::OnTick(const energy::TickView& tick) {
-  const MutexLock lock(mu_);
-  if (ended_) return;
-  if (store_ == nullptr) {
-    if (early_.size() < kMaxEarlyTicks) {
-      early_.push_back({tick.taken, {tick.samples.begin(), tick.samples.end()}});
-    }
-    return;
-  }
-  store_->AppendTick(node_, {tick.taken.monotonic_ns, tick.taken.wall_ns, tick.samples});
-}
 
 void RunWriter::OnWindow(const energy::WindowReport& window) {
   const MutexLock lock(mu_);
@@ -79,40 +26,60 @@ void RunWriter::OnWindow(const energy::WindowReport& window) {
       node_, RecordOf(window, fmt::format("{}", window.id), began_.wall_ns - began_.monotonic_ns));
 }
 
-void RunWriter::SetRunWindow(energy::WindowId window, const energy::Moment& began) {
+void RunWriter::SetRunWindow(energy::WindowId window) {
   const MutexLock lock(mu_);
   run_window_ = window;
-  began_ = began;
+}
+
+Status RunWriter::EndUnstarted(int64_t ended_wall_ns, int exit_status) {
+  relay_.End();
+  const MutexLock lock(mu_);
+  ended_ = true;
+  if (store_ == nullptr) return OkStatus();
+  return store_->EndRun(run_id_, ended_wall_ns, exit_status);
+}
+
+std::string RunWriter::path() const {
+  const MutexLock lock(mu_);
+  return store_ == nullptr ? "" : store_->path();
 }
 
 Status RunWriter::Begin(const std::string& path, const energy::Run& run,
-                        const energy::Monitor& monitor, const std::string& boot_id,
-                        std::string facts) {
-  if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
-    EMLIO_RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash)));
-  }
+                        const energy::Moment& began, const energy::Monitor& monitor,
+                        const std::string& boot_id, std::string facts,
+                        std::shared_ptr<energy_agent::NodeSet> nodes) {
   EMLIO_ASSIGN_OR_RETURN(auto store, energy::RunStore::Open(path));
   EMLIO_RETURN_IF_ERROR(store->BeginRun(run));
+  energy::NodeInfo info;
+  info.name = monitor.node();
+  info.role = "compute";
+  info.boot_id = boot_id;
+  info.facts = std::move(facts);
+  info.interval_ns = monitor.interval_ns();
+  info.domains = monitor.domains();
+  info.absent = monitor.absent();
+  // Before the lock is taken: they wait for the disk, and the sampler waits for the lock.
+  EMLIO_ASSIGN_OR_RETURN(const int64_t node, store->AddNode(run.id, info));
+  EMLIO_ASSIGN_OR_RETURN(nodes_, NodeWriter::Start(store.get(), run.id,
+                                                   {node, info, began.wall_ns - began.monotonic_ns},
+                                                   std::move(nodes)));
   const MutexLock lock(mu_);
-  info_.name = monitor.node();
-  info_.role = "compute";
-  info_.boot_id = boot_id;
-  info_.facts = std::move(facts);
-  info_.interval_ns = monitor.interval_ns();
-  info_.domains = monitor.domains();
-  info_.absent = monitor.absent();
-  EMLIO_ASSIGN_OR_RETURN(node_, store->AddNode(run.id, info_));
-  for (const EarlyTick& tick : early_) {
-    store->AppendTick(node_, {tick.taken.monotonic_ns, tick.taken.wall_ns, tick.samples});
-  }
-  early_.clear();
+  info_ = std::move(info);
+  began_ = began;
+  node_ = node;
   run_id_ = run.id;
   store_ = std::move(store);
+  relay_.Begin([to = store_.get(), node = node_](const energy::Moment& taken,
+                                                 std::span<const energy::Sample> samples) {
+    to->AppendTick(node, {taken.monotonic_ns, taken.wall_ns, samples});
+  });
   return OkStatus();
 }
 
 Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
-                      const std::vector<energy_agent::NodeReport>& others) {
+                      const std::vector<energy_agent::NodeReport>& others,
+                      const std::vector<energy::SinkReport>& sinks) {
+  relay_.End();
   const MutexLock lock(mu_);
   ended_ = true;
   if (store_ == nullptr) return OkStatus();
@@ -125,47 +92,11 @@ Status RunWriter::End(const energy::Monitor& monitor, const Outcome& outcome,
   info_.start_barrier = began_;
   info_.stop_barrier = outcome.ended;
   EMLIO_RETURN_IF_ERROR(store_->UpdateNode(node_, info_));
-  for (const energy_agent::NodeReport& other : others) {
-    const std::string name = other.node.empty() ? other.endpoint : other.node;
-    const bool whole = other.state == energy_agent::NodeState::kWhole;
-    // One that is this host, or another one again, is in the run already.
-    if (other.state == energy_agent::NodeState::kSameHost) continue;
-    if (!whole) {
-      energy::Note note;
-      note.wall_ns = outcome.ended.wall_ns;
-      note.node = name;
-      note.kind = fmt::format("node_{}", energy_agent::NodeStateName(other.state));
-      note.text = other.cause;
-      EMLIO_RETURN_IF_ERROR(store_->AddNote(run_id_, note));
-    }
-    energy::NodeInfo info;
-    info.name = name;
-    info.role = other.role;
-    info.boot_id = other.boot_id;
-    info.interval_ns = other.interval_ns;
-    info.domains = other.domains;
-    info.absent = other.absent;
-    info.sampler = other.stats;
-    if (other.start_clock) info.clock.push_back(*other.start_clock);
-    if (other.stop_clock) info.clock.push_back(*other.stop_clock);
-    if (other.offset) {
-      info.offsets.push_back(*other.offset);
-      info.offsets.back().peer = info_.name;
-    }
-    info.start_barrier = other.started;
-    info.stop_barrier = other.stopped;
-    EMLIO_ASSIGN_OR_RETURN(const int64_t node, store_->AddNode(run_id_, info));
-    if (!whole || !other.started) continue;
-    const int64_t offset_ns = other.started->wall_ns - other.started->monotonic_ns;
-    energy::WindowReport run = other.run;
-    run.label.name = kRunWindow;
-    energy::WindowRecord whole_run = RecordOf(run, kRunWindow, offset_ns);
-    whole_run.proxies = ProxiesOf(other.proxies);
-    store_->AppendWindow(node, std::move(whole_run));
-    for (const energy::WindowReport& window : other.windows) {
-      store_->AppendWindow(node,
-                           RecordOf(window, fmt::format("{}/{}", name, window.id), offset_ns));
-    }
+  for (const energy::SinkReport& sink : sinks) {
+    EMLIO_RETURN_IF_ERROR(store_->ReportSink(node_, sink));
+  }
+  if (nodes_ != nullptr) {
+    EMLIO_RETURN_IF_ERROR(nodes_->End(others, outcome.ended.wall_ns));
   }
   EMLIO_RETURN_IF_ERROR(store_->EndRun(run_id_, outcome.ended.wall_ns, outcome.exit_status));
   return store_->Flush(kFlushNs);

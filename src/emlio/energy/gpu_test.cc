@@ -95,7 +95,7 @@ TEST_F(NvmlTest, WhatAFigureDependsOnIsKeptWithIt) {
       finding.meters[0].domain.facts,
       ElementsAre(Fact("driver", "550.54"), Fact("scope", "gpu"), Fact("power_limit_watts", "700"),
                   Fact("persistence", "on"), Fact("mig", "off"), Fact("instant_watts", "100"),
-                  Fact("average_watts", "100")));
+                  Fact("average_watts", "100"), Fact("processes_at_start", "0")));
 }
 
 TEST_F(NvmlTest, TheTimeThatGpusAreBusyIsSummed) {
@@ -160,6 +160,18 @@ TEST_F(NvmlTest, InstancesOfOneGpuAreTheirParentOnce) {
   EXPECT_EQ(Measure(4)[0].state, State::kShared);
   host_.host.gpus.clear();
   EXPECT_FALSE(Find().meters.at(1).domain.shared);
+}
+
+TEST_F(NvmlTest, AGpuThatSomebodyUsesBeforeTheJobBeginsIsShared) {
+  Gpus("uuid=GPU-a watts=100 processes=2\nuuid=GPU-b watts=100\n");
+  // Whose they are nobody knows who is asked while the job runs.
+  EXPECT_FALSE(Find().meters.at(0).domain.shared);
+  EXPECT_EQ(Find().meters.at(0).domain.facts.back().second, "2");
+  host_.host.before_the_job = true;
+  const auto energies = Measure(4);
+  EXPECT_EQ(energies[0].state, State::kShared);
+  EXPECT_NEAR(*energies[0].joules, 400, 4);
+  EXPECT_EQ(energies[1].state, State::kMeasured);
 }
 
 TEST_F(NvmlTest, AVirtualGpuIsNotMeasured) {

@@ -152,12 +152,14 @@ std::string_view StateName(State state) {
 History::History(std::vector<Domain> domains, size_t kept_ticks)
     : domains_(std::move(domains)),
       rows_(std::max<size_t>(kept_ticks, 2)),
-      ring_(rows_ * domains_.size()) {}
+      ring_(rows_ * domains_.size()),
+      taken_(rows_) {}
 
-void History::Append(std::span<const Sample> samples) {
+void History::Append(std::span<const Sample> samples, const Moment& taken) {
   const size_t row = ticks_ % rows_;
   std::copy(samples.begin(), samples.end(),
             ring_.begin() + static_cast<ptrdiff_t>(row * domains_.size()));
+  taken_[row] = taken;
   ++ticks_;
 }
 

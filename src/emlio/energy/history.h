@@ -12,6 +12,7 @@
 
 #include "emlio/energy/accumulator.h"
 #include "emlio/energy/domain.h"
+#include "emlio/energy/tick_schedule.h"
 
 namespace emlio::energy {
 
@@ -87,10 +88,20 @@ class History {
   History(std::vector<Domain> domains, size_t kept_ticks);
 
   const std::vector<Domain>& domains() const { return domains_; }
-  // One sample a domain, none earlier than those before.
-  void Append(std::span<const Sample> samples);
+  // One sample a domain, none earlier than those before. `taken`: when the tick was.
+  void Append(std::span<const Sample> samples, const Moment& taken = {});
   // A moment as all domains saw it. One that lies outside the samples is counted as not sampled.
   Edge EdgeAt(int64_t time_ns) const;
+
+  // Ticks are counted from 1 on. How many there were; those before the first one that is kept are
+  // forgotten.
+  uint64_t ticks() const { return ticks_; }
+  uint64_t first_kept() const { return ticks_ - kept() + 1; }
+  // REQUIRES: first_kept() <= number <= ticks().
+  const Moment& TakenAt(uint64_t number) const { return taken_[(number - 1) % rows_]; }
+  std::span<const Sample> SamplesAt(uint64_t number) const {
+    return std::span(ring_).subspan((number - 1) % rows_ * domains_.size(), domains_.size());
+  }
 
  private:
   // The samples of one tick lie beside each other.
@@ -103,7 +114,8 @@ class History {
   const std::vector<Domain> domains_;
   const size_t rows_;
   std::vector<Sample> ring_;  // rows_ ticks of all domains
-  uint64_t ticks_ = 0;        // ever appended
+  std::vector<Moment> taken_;
+  uint64_t ticks_ = 0;  // ever appended
 };
 
 }  // namespace emlio::energy

@@ -53,6 +53,9 @@ struct Host {
   std::vector<std::string> gpus;
   // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both.
   bool gpu_power_too = false;
+  // Nothing of what is to be measured has begun: a GPU that somebody uses now is shared with
+  // others.
+  bool before_the_job = false;
   // perf_event_open for one event on one CPU: a descriptor, or an errno value below zero. Empty:
   // the system's.
   std::function<int(uint32_t type, uint64_t config, int cpu)> perf_open;

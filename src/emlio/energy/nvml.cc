@@ -22,6 +22,7 @@ namespace {
 using Device = void*;
 constexpr int kSuccess = 0;
 constexpr int kNotSupported = 3;
+constexpr int kInsufficientSize = 7;
 constexpr int kFunctionNotFound = 13;
 constexpr unsigned kPowerAverage = 185;
 constexpr unsigned kPowerInstant = 186;
@@ -74,7 +75,9 @@ struct Api {
         driver(library.Find<int(char*, unsigned)>("nvmlSystemGetDriverVersion")),
         power_limit(library.Find<int(Device, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit")),
         persistence(library.Find<int(Device, unsigned*)>("nvmlDeviceGetPersistenceMode")),
-        utilization(library.Find<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates")) {}
+        utilization(library.Find<int(Device, Utilization*)>("nvmlDeviceGetUtilizationRates")),
+        processes(library.Find<int(Device, unsigned*, void*)>(
+            "nvmlDeviceGetComputeRunningProcesses_v3")) {}
 
   int (*init)();
   int (*shutdown)();
@@ -94,6 +97,7 @@ struct Api {
   int (*power_limit)(Device, unsigned*);
   int (*persistence)(Device, unsigned*);
   int (*utilization)(Device, Utilization*);
+  int (*processes)(Device, unsigned*, void*);
 
   std::string Error(int code) const {
     const char* text = error_string != nullptr ? error_string(code) : nullptr;
@@ -190,6 +194,15 @@ class NvmlCounter : public Counter {
   const unsigned scope_;
 };
 
+// How many processes compute on it; none: NVML does not say.
+std::optional<unsigned> ProcessesOn(const Api& api, Device device) {
+  unsigned count = 0;  // room for none: only their number is asked for
+  if (api.processes == nullptr) return std::nullopt;
+  const int result = api.processes(device, &count, nullptr);
+  if (result != kSuccess && result != kInsufficientSize) return std::nullopt;
+  return count;
+}
+
 // What is kept of a GPU with every run: figures that tell how far its energy can be compared.
 void AddFacts(const Api& api, Device device, unsigned scope, Domain* domain) {
   const auto add = [&](const char* name, std::string value) {
@@ -218,10 +231,13 @@ void AddFacts(const Api& api, Device device, unsigned scope, Domain* domain) {
   if (ReadPowerField(api, device, kPowerAverage, scope, &milliwatts) == kSuccess) {
     add("average_watts", fmt::format("{}", static_cast<double>(milliwatts) * 1e-3));
   }
+  if (const auto processes = ProcessesOn(api, device)) {
+    add("processes_at_start", fmt::format("{}", *processes));
+  }
 }
 
-Meter MeterOf(const std::shared_ptr<Session>& session, Device device, std::string uuid,
-              std::string pci) {
+Meter MeterOf(const std::shared_ptr<Session>& session, const Host& host, Device device,
+              std::string uuid, std::string pci) {
   const Api& api = session->api;
   uint64_t value = 0;
   const bool module = ReadInstant(api, device, kScopeModule, &value) == kSuccess;
@@ -241,6 +257,7 @@ Meter MeterOf(const std::shared_ptr<Session>& session, Device device, std::strin
   if (api.mig_mode != nullptr && api.mig_mode(device, &mig, &pending) == kSuccess) {
     domain.shared = mig == 1;
   }
+  if (host.before_the_job) domain.shared |= ProcessesOn(api, device).value_or(0) > 0;
   unsigned mode = 0;
   if (api.virtualization != nullptr && api.virtualization(device, &mode) == kSuccess) {
     domain.virtualised = mode == kVirtualGpu;
@@ -357,7 +374,7 @@ Finding FindNvml(const Host& host) {
       pci = NormalPci(info.id);
     }
     if (!GpuWanted(wanted, uuid, pci)) continue;
-    finding.meters.push_back(MeterOf(session, device, std::move(uuid), std::move(pci)));
+    finding.meters.push_back(MeterOf(session, host, device, std::move(uuid), std::move(pci)));
     const Meter& gpu = finding.meters.back();
     if (!host.gpu_power_too || !gpu.counter || gpu.domain.quantity != Quantity::kEnergy) continue;
     Meter power = PowerBeside(session, device, gpu.domain);

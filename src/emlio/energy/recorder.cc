@@ -42,7 +42,7 @@ std::optional<double> Recorder::BusyCpuSeconds() const {
   return static_cast<double>(*ticks) / ticks_per_second;
 }
 
-std::span<const Sample> Recorder::TakeSample() {
+std::span<const Sample> Recorder::TakeSample(const Moment& taken) {
   bool asked = false;
   std::optional<double> busy;
   for (size_t i = 0; i < domains_.size(); ++i) {
@@ -64,7 +64,7 @@ std::span<const Sample> Recorder::TakeSample() {
         time_ns, reading.ok() ? std::optional<uint64_t>(*reading) : std::nullopt);
   }
   const MutexLock lock(mu_);
-  history_.Append(latest_);
+  history_.Append(latest_, taken);
   // Of the domain that was read first: up to there all are known.
   sampled_until_ns_ = latest_.empty() ? clock_.NowNs() : latest_.front().time_ns;
   return latest_;
@@ -73,6 +73,34 @@ std::span<const Sample> Recorder::TakeSample() {
 int64_t Recorder::sampled_until_ns() const {
   const MutexLock lock(mu_);
   return sampled_until_ns_;
+}
+
+Recorder::TickRange Recorder::ReadTicks(
+    uint64_t from, size_t most,
+    const std::function<void(const Moment& taken, std::span<const Sample>)>& use) const {
+  const MutexLock lock(mu_);
+  TickRange range;
+  range.begin = std::max(from, history_.first_kept());
+  range.end = range.begin;
+  for (; range.end <= history_.ticks() && range.end - range.begin < most; ++range.end) {
+    use(history_.TakenAt(range.end), history_.SamplesAt(range.end));
+  }
+  return range;
+}
+
+uint64_t Recorder::TickFrom(int64_t monotonic_ns) const {
+  const MutexLock lock(mu_);
+  uint64_t low = history_.first_kept();
+  uint64_t high = history_.ticks() + 1;
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    if (history_.TakenAt(middle).monotonic_ns < monotonic_ns) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
 Edge Recorder::EdgeAt(int64_t time_ns) const {

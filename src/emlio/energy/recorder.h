@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,7 +37,8 @@ class Recorder {
   const std::vector<Domain>& domains() const { return domains_; }
 
   // Reads every meter once. The samples, in the order of domains(), live until the next call.
-  std::span<const Sample> TakeSample() EMLIO_EXCLUDES(mu_);
+  // `taken`: when the tick is, for ReadTicks.
+  std::span<const Sample> TakeSample(const Moment& taken = {}) EMLIO_EXCLUDES(mu_);
 
   // Windows up to this time lie among the samples of all domains. 0: there are none yet.
   int64_t sampled_until_ns() const EMLIO_EXCLUDES(mu_);
@@ -51,6 +53,20 @@ class Recorder {
   // The same for a window that is still among the samples.
   std::vector<Energy> Window(int64_t begin_ns, int64_t end_ns, const WindowRules& rules = {}) const
       EMLIO_EXCLUDES(mu_);
+
+  // Ticks are counted from 1 on.
+  struct TickRange {
+    uint64_t begin = 0;
+    uint64_t end = 0;  // not in it
+  };
+  // Calls `use` for the ticks from number `from` on, at most `most` of them, and says which they
+  // were: they begin later when ticks were forgotten meanwhile. `use` is quick, for the sampler
+  // waits meanwhile, and calls nothing of this.
+  TickRange ReadTicks(uint64_t from, size_t most,
+                      const std::function<void(const Moment& taken, std::span<const Sample>)>& use)
+      const EMLIO_EXCLUDES(mu_);
+  // The number of the first tick that is kept and not earlier than that; the next one's if all are.
+  uint64_t TickFrom(int64_t monotonic_ns) const EMLIO_EXCLUDES(mu_);
 
   // REQUIRES: `energies` is what Between returned.
   Total TotalOf(std::span<const Energy> energies) const {

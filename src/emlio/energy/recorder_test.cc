@@ -83,6 +83,38 @@ TEST_F(RecorderTest, AWindowBetweenSamplesIsInterpolated) {
   EXPECT_EQ(energy[0].cause, "");
 }
 
+TEST_F(RecorderTest, TicksAreReadByTheirNumberAndThoseThatAreForgottenAreSkipped) {
+  options_.kept_ticks = 4;
+  AddPackage([](double t) { return 50 * t; });
+  Recorder recorder("node", std::move(meters_), options_, clock_);
+  std::vector<int64_t> taken;
+  const auto read = [&](uint64_t from, size_t most) {
+    taken.clear();
+    const auto range =
+        recorder.ReadTicks(from, most, [&](const Moment& moment, std::span<const Sample> samples) {
+          EXPECT_EQ(samples.size(), 1U);
+          EXPECT_EQ(moment.wall_ns, moment.monotonic_ns + 7);
+          taken.push_back(moment.monotonic_ns);
+        });
+    EXPECT_EQ(range.end - range.begin, taken.size());
+    return range.begin;
+  };
+  EXPECT_EQ(recorder.TickFrom(0), 1U);
+  EXPECT_EQ(read(1, 10), 1U);
+  EXPECT_TRUE(taken.empty());
+  for (int64_t tick = 1; tick <= 6; ++tick) recorder.TakeSample({tick * 100, tick * 100 + 7, 0});
+  EXPECT_EQ(read(1, 10), 3U);
+  EXPECT_EQ(taken, (std::vector<int64_t>{300, 400, 500, 600}));
+  EXPECT_EQ(read(4, 2), 4U);
+  EXPECT_EQ(taken, (std::vector<int64_t>{400, 500}));
+  read(7, 2);
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(recorder.TickFrom(0), 3U);
+  EXPECT_EQ(recorder.TickFrom(400), 4U);
+  EXPECT_EQ(recorder.TickFrom(401), 5U);
+  EXPECT_EQ(recorder.TickFrom(700), 7U);
+}
+
 TEST_F(RecorderTest, WindowsThatTileARunAddUpToIt) {
   AddPackage([](double t) { return 50 * t + 20 * std::sin(t); });
   Run(20);

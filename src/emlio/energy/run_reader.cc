@@ -82,7 +82,13 @@ RunReader::~RunReader() = default;
 Result<std::unique_ptr<RunReader>> RunReader::Open(const std::string& path) {
   auto database = std::make_unique<Database>();
   database->path = path;
-  EMLIO_ASSIGN_OR_RETURN(database->sqlite, OpenStoreForReading(path));
+  auto opened = OpenStoreForReading(path);
+  if (opened.status().code() == Code::kNotFound) {
+    return NotFound(
+        fmt::format("there are no energy runs at {}: emlio energy record keeps some", path));
+  }
+  EMLIO_RETURN_IF_ERROR(opened.status());
+  database->sqlite = *std::move(opened);
   return std::unique_ptr<RunReader>(new RunReader(std::move(database)));
 }
 

@@ -3,10 +3,10 @@
 #include "emlio/energy/run_store.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <map>
@@ -15,7 +15,6 @@
 
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
-#include "emlio/base/thread.h"
 #include "emlio/energy/sqlite.h"
 #include "emlio/energy/store_schema.h"
 #include "emlio/energy/tick_codec.h"
@@ -364,6 +363,16 @@ struct Call {
 
 }  // namespace
 
+Result<std::string> DefaultStorePath() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && data[0] == '/') return std::string(data) + "/emlio/energy.db";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') {
+    return std::string(home) + "/.local/share/emlio/energy.db";
+  }
+  return NotFound("neither XDG_DATA_HOME nor HOME is set: name the file of energy runs");
+}
+
 struct RunStore::Shared {
   Shared(std::string file, const RunStoreOptions& store_options, std::unique_ptr<Writer> opened)
       : path(std::move(file)), options(store_options), writer(std::move(opened)) {}
@@ -375,6 +384,12 @@ struct RunStore::Shared {
   };
 
   void Run() EMLIO_EXCLUDES(mu);
+  // Everything that waits is written first.
+  void RequestEnd() EMLIO_EXCLUDES(mu) {
+    const MutexLock lock(mu);
+    stop = true;
+    work.NotifyOne();
+  }
   Status Perform(std::function<Status(Writer&)> work) EMLIO_EXCLUDES(mu);
   void Count(const Status& written, const std::deque<Waiting>& batch, int64_t refused)
       EMLIO_REQUIRES(mu);
@@ -382,7 +397,6 @@ struct RunStore::Shared {
   const std::string path;
   const RunStoreOptions options;
   std::unique_ptr<Writer> writer;  // the thread's
-  const pid_t pid = getpid();
 
   mutable Mutex mu;
   CondVar work;     // there is something to do
@@ -397,7 +411,6 @@ struct RunStore::Shared {
   std::map<int64_t, Node> nodes EMLIO_GUARDED_BY(mu);         // of this store
   std::map<int64_t, int64_t> to_report EMLIO_GUARDED_BY(mu);  // dropped ticks, unknown to the file
   RunStoreStats stats EMLIO_GUARDED_BY(mu);
-  Thread thread;
 };
 
 void RunStore::Shared::Count(const Status& written, const std::deque<Waiting>& batch,
@@ -504,12 +517,6 @@ void RunStore::Shared::Run() {
 }
 
 Status RunStore::Shared::Perform(std::function<Status(Writer&)> what) {
-  if (getpid() != pid) {
-    return Unavailable(
-        fmt::format("the energy store {} belongs to process {}, of which this one is a fork: open "
-                    "it here too",
-                    path, pid));
-  }
   Call call;
   call.work = std::move(what);
   const MutexLock lock(mu);
@@ -524,36 +531,31 @@ RunStore::RunStore(std::unique_ptr<Shared> shared) : shared_(std::move(shared)) 
 Result<std::unique_ptr<RunStore>> RunStore::Open(const std::string& path, RunStoreOptions options) {
   options.chunk_ticks = std::clamp<size_t>(options.chunk_ticks, 2, kMaxPackedTicks);
   EMLIO_ASSIGN_OR_RETURN(auto writer, Writer::Open(path, options));
-  auto shared = std::make_unique<Shared>(path, options, std::move(writer));
-  Shared* const used = shared.get();
-  EMLIO_ASSIGN_OR_RETURN(shared->thread,
-                         Thread::Start("emlio-estore", [used](std::stop_token) { used->Run(); }));
-  return std::unique_ptr<RunStore>(new RunStore(std::move(shared)));
+  auto store = std::unique_ptr<RunStore>(
+      new RunStore(std::make_unique<Shared>(path, options, std::move(writer))));
+  EMLIO_RETURN_IF_ERROR(store->shared_.Start("emlio-estore"));
+  return store;
 }
 
-RunStore::~RunStore() {
-  if (getpid() != shared_->pid) {
-    // The thread and the file's locks are the other process's: closing the file would take them
-    // from it.
-    shared_->thread.Detach();
-    (void)shared_.release();
-    return;
-  }
-  {
-    const MutexLock lock(shared_->mu);
-    shared_->stop = true;
-    shared_->work.NotifyOne();
-  }
-  shared_->thread.Join();
+// In a child the file's locks are the other process's: closing it would take them from there.
+RunStore::~RunStore() = default;
+
+Status RunStore::CheckProcess() const {
+  if (!shared_.in_child()) return OkStatus();
+  return Unavailable(fmt::format(
+      "the energy store {} belongs to process {}, of which this one is a fork: open it here too",
+      shared_->path, shared_.pid()));
 }
 
 const std::string& RunStore::path() const { return shared_->path; }
 
 Status RunStore::BeginRun(const Run& run) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   return shared_->Perform([&](Writer& writer) { return writer.BeginRun(run); });
 }
 
 Result<int64_t> RunStore::AddNode(const std::string& run_id, const NodeInfo& info) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   int64_t node = 0;
   const Status added = shared_->Perform([&](Writer& writer) -> Status {
     EMLIO_ASSIGN_OR_RETURN(node, writer.AddNode(run_id, info));
@@ -566,26 +568,30 @@ Result<int64_t> RunStore::AddNode(const std::string& run_id, const NodeInfo& inf
 }
 
 Status RunStore::UpdateNode(int64_t node, const NodeInfo& info) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   return shared_->Perform([&](Writer& writer) { return writer.UpdateNode(node, info); });
 }
 
 Status RunStore::ReportSink(int64_t node, const SinkReport& report) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   return shared_->Perform([&](Writer& writer) { return writer.ReportSink(node, report); });
 }
 
 Status RunStore::AddNote(const std::string& run_id, const Note& note) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   return shared_->Perform([&](Writer& writer) { return writer.AddNote(run_id, note); });
 }
 
 Status RunStore::EndRun(const std::string& run_id, int64_t ended_wall_ns,
                         std::optional<int> exit_status) {
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   return shared_->Perform(
       [&](Writer& writer) { return writer.EndRun(run_id, ended_wall_ns, exit_status); });
 }
 
 void RunStore::AppendTick(int64_t node, const Tick& tick) {
   Shared& shared = *shared_;
-  if (getpid() != shared.pid) return;
+  if (shared_.in_child()) return;
   WaitingTick item = {
       node, tick.monotonic_ns, tick.wall_ns, {tick.samples.begin(), tick.samples.end()}};
   const MutexLock lock(shared.mu);
@@ -610,7 +616,7 @@ void RunStore::AppendTick(int64_t node, const Tick& tick) {
 
 void RunStore::AppendWindow(int64_t node, WindowRecord window) {
   Shared& shared = *shared_;
-  if (getpid() != shared.pid) return;
+  if (shared_.in_child()) return;
   const MutexLock lock(shared.mu);
   const auto found = shared.nodes.find(node);
   const bool fits = found != shared.nodes.end() &&
@@ -630,7 +636,7 @@ void RunStore::AppendWindow(int64_t node, WindowRecord window) {
 
 Status RunStore::Flush(int64_t timeout_ns) {
   Shared& shared = *shared_;
-  if (getpid() != shared.pid) return shared.Perform({});
+  EMLIO_RETURN_IF_ERROR(CheckProcess());
   const auto deadline = TimePoint(SystemClock().NowNs() + timeout_ns);
   const MutexLock lock(shared.mu);
   const int64_t wanted = shared.appended;
@@ -644,7 +650,7 @@ Status RunStore::Flush(int64_t timeout_ns) {
 }
 
 RunStoreStats RunStore::Stats() const {
-  if (getpid() != shared_->pid) return {};
+  if (shared_.in_child()) return {};
   const MutexLock lock(shared_->mu);
   return shared_->stats;
 }

@@ -12,6 +12,7 @@
 
 #include "emlio/base/clock.h"
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/run.h"
 
 namespace emlio::energy {
@@ -38,6 +39,10 @@ struct RunStoreStats {
   std::string last_error;  // empty: the last attempt succeeded
   int64_t cpu_ns = 0;      // of the store's thread
 };
+
+// Where runs are kept unless somebody says otherwise: $XDG_DATA_HOME/emlio/energy.db, else
+// ~/.local/share/emlio/energy.db. kNotFound: the environment names neither.
+Result<std::string> DefaultStorePath();
 
 // Writes runs into one SQLite file (METRICS.md section 9) on a thread of its own. One file holds
 // many runs of many nodes; several processes may write into it. All functions are thread-safe.
@@ -77,8 +82,9 @@ class RunStore {
 
  private:
   struct Shared;
+  Status CheckProcess() const;
   explicit RunStore(std::unique_ptr<Shared> shared);
-  std::unique_ptr<Shared> shared_;
+  ThreadOwner<Shared> shared_;
 };
 
 struct StoredNode {

@@ -488,6 +488,19 @@ TEST_F(RunStoreTest, WhoMayOnlyReadReadsAFinishedStore) {
   fs::permissions(folder_.path(), fs::perms::owner_all);
 }
 
+TEST(DefaultStorePathTest, IsAmongTheDataOfTheUser) {
+  const std::string home = std::getenv("HOME") != nullptr ? std::getenv("HOME") : "";
+  setenv("XDG_DATA_HOME", "/data", 1);
+  EXPECT_EQ(*DefaultStorePath(), "/data/emlio/energy.db");
+  setenv("XDG_DATA_HOME", "not/absolute", 1);
+  setenv("HOME", "/home/me", 1);
+  EXPECT_EQ(*DefaultStorePath(), "/home/me/.local/share/emlio/energy.db");
+  unsetenv("HOME");
+  unsetenv("XDG_DATA_HOME");
+  EXPECT_EQ(DefaultStorePath().status().code(), Code::kNotFound);
+  setenv("HOME", home.c_str(), 1);
+}
+
 TEST_F(RunStoreTest, AProcessThatIsKilledLosesNothingThatWasWritten) {
   {
     ASSERT_TRUE(Open()->BeginRun(SomeRun("a")).ok());

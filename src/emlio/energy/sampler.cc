@@ -3,7 +3,6 @@
 #include "emlio/energy/sampler.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -32,8 +31,7 @@ int64_t ThreadCpuNs() {
 
 }  // namespace
 
-// What the thread and its callers share. Not destroyed in a child of fork, where a lock may be held
-// by a thread that is not there.
+// What the thread and its callers share.
 struct Sampler::Shared {
   Shared(std::string node, std::vector<Meter> meters, SamplerOptions sampler_options)
       : options(std::move(sampler_options)),
@@ -41,6 +39,11 @@ struct Sampler::Shared {
         late_ns(std::max<size_t>(options.recorder.kept_ticks, 1)) {}
 
   void Run() EMLIO_EXCLUDES(mu);
+  void RequestEnd() EMLIO_EXCLUDES(mu) {
+    const MutexLock lock(mu);
+    stop = true;
+    changed.NotifyAll();
+  }
   // Samples, tells the observer, and counts.
   void Take(const Moment& now, const TickSchedule::Tick& tick, bool due) EMLIO_EXCLUDES(mu);
 
@@ -59,7 +62,7 @@ struct Sampler::Shared {
 };
 
 void Sampler::Shared::Take(const Moment& now, const TickSchedule::Tick& tick, bool at_deadline) {
-  const std::span<const Sample> samples = recorder.TakeSample();
+  const std::span<const Sample> samples = recorder.TakeSample(now);
   if (options.observer) {
     options.observer({now, tick.late_ns, tick.missed, tick.clock_step_ns, recorder, samples});
   }
@@ -101,7 +104,7 @@ void Sampler::Shared::Run() {
   }
 }
 
-Sampler::Sampler(std::unique_ptr<Shared> shared) : shared_(std::move(shared)), pid_(getpid()) {}
+Sampler::Sampler(std::unique_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
 Result<std::unique_ptr<Sampler>> Sampler::Start(std::string node, std::vector<Meter> meters,
                                                 SamplerOptions options) {
@@ -114,42 +117,28 @@ Result<std::unique_ptr<Sampler>> Sampler::Start(std::string node, std::vector<Me
   shared->started_ns = SystemClock().NowNs();
   shared->Take(ReadMoment(), {}, false);
   auto sampler = std::unique_ptr<Sampler>(new Sampler(std::move(shared)));
-  Shared* const used = sampler->shared_.get();
-  EMLIO_ASSIGN_OR_RETURN(sampler->thread_,
-                         Thread::Start("emlio-energy", [used](std::stop_token) { used->Run(); }));
+  EMLIO_RETURN_IF_ERROR(sampler->shared_.Start("emlio-energy"));
   return sampler;
 }
 
 Status Sampler::CheckProcess() const {
-  if (getpid() == pid_) return OkStatus();
+  if (!shared_.in_child()) return OkStatus();
   return Unavailable(fmt::format(
       "energy is sampled by process {}, of which this one is a fork: start a sampler here, or ask "
       "that one",
-      pid_));
+      shared_.pid()));
 }
 
 void Sampler::Stop() {
   if (!CheckProcess().ok()) return;
-  {
-    const MutexLock lock(shared_->mu);
-    shared_->stop = true;
-    shared_->changed.NotifyAll();
-    // Several may stop at once; only the thread's end lets them go on.
-    while (thread_.joinable() && !shared_->stopped) shared_->changed.Wait(shared_->mu);
-  }
+  if (!shared_.started()) return;
+  shared_->RequestEnd();
+  // Several may stop at once; only the thread's end lets them go on.
+  const MutexLock lock(shared_->mu);
+  while (!shared_->stopped) shared_->changed.Wait(shared_->mu);
 }
 
-Sampler::~Sampler() {
-  if (!CheckProcess().ok()) {
-    // The thread is in the other process: it can be neither joined nor woken, and it may have held
-    // the locks. What it used is left as it is.
-    if (thread_.joinable()) thread_.Detach();
-    (void)shared_.release();
-    return;
-  }
-  Stop();
-  thread_.Join();
-}
+Sampler::~Sampler() = default;
 
 Result<const Recorder*> Sampler::recorder() const {
   EMLIO_RETURN_IF_ERROR(CheckProcess());

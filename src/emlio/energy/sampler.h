@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 
 #include "emlio/base/status.h"
-#include "emlio/base/thread.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/recorder.h"
 #include "emlio/energy/tick_schedule.h"
 
@@ -77,9 +75,7 @@ class Sampler {
   explicit Sampler(std::unique_ptr<Shared> shared);
   Status CheckProcess() const;
 
-  std::unique_ptr<Shared> shared_;
-  Thread thread_;
-  const pid_t pid_;
+  ThreadOwner<Shared> shared_;
 };
 
 }  // namespace emlio::energy

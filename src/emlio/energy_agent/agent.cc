@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "emlio/base/thread.h"
 #include "emlio/energy/activity.h"
 #include "emlio/energy/clock_state.h"
+#include "emlio/energy/tick_codec.h"
 #include "emlio/energy_agent/messages.h"
 #include "emlio/transport/endpoint.h"
 #include "emlio/transport/transport.h"
@@ -31,27 +34,10 @@ constexpr size_t kMaxRuns = 1024;
 constexpr size_t kMaxClientWindows = 100'000;        // open at a time, of one connection
 constexpr size_t kMaxBacklog = 256;                  // answers that a client does not take
 constexpr size_t kMaxWindowBytes = size_t{1} << 20;  // of a message, about
+constexpr size_t kMaxTicksAMessage = 600;
+constexpr size_t kMaxSamplesAMessage = size_t{1} << 14;
+constexpr int64_t kBeforeRunNs = 2 * kNsPerSecond;  // counters that move seldom have moved by then
 constexpr int64_t kForgetRunNs = 600 * kNsPerSecond;
-
-// What others need: nothing of how a counter is read.
-energy::Domain Published(const energy::Domain& domain) {
-  energy::Domain published;
-  published.id = domain.id;
-  published.kind = domain.kind;
-  published.source = domain.source;
-  published.quantity = domain.quantity;
-  published.device = domain.device;
-  published.detail = domain.detail;
-  published.in_total = domain.in_total;
-  published.outside_total = domain.outside_total;
-  published.shared = domain.shared;
-  published.virtualised = domain.virtualised;
-  published.filtered = domain.filtered;
-  published.doubt = domain.doubt;
-  published.cause = domain.cause;
-  published.fix = domain.fix;
-  return published;
-}
 
 }  // namespace
 
@@ -146,6 +132,8 @@ class Agent::Impl {
       OnStart(from, *start);
     } else if (const auto* look = std::get_if<Look>(&message)) {
       OnLook(from, *look);
+    } else if (const auto* ticks = std::get_if<GetTicks>(&message)) {
+      OnGetTicks(from, *ticks);
     } else if (const auto* window = std::get_if<Window>(&message)) {
       return OnWindow(&client->second, *window);
     } else if (const auto* peer = std::get_if<Peer>(&message)) {
@@ -167,10 +155,9 @@ class Agent::Impl {
     welcome.boot_id = options_.boot_id;
     welcome.role = options_.role;
     welcome.interval_ns = monitor_->interval_ns();
-    for (const energy::Domain& domain : monitor_->domains()) {
-      welcome.domains.push_back(Published(domain));
-    }
+    welcome.domains = monitor_->domains();
     welcome.absent = monitor_->absent();
+    welcome.facts = options_.facts;
     Send(from, welcome);
     return OkStatus();
   }
@@ -201,10 +188,7 @@ class Agent::Impl {
 
   void OnLook(ConnectionId from, const Look& look) {
     const auto found = runs_.find(look.run);
-    if (found == runs_.end()) {
-      return Send(from, Error{Code::kNotFound,
-                              "this agent does not know the run: was it started again?", look.run});
-    }
+    if (found == runs_.end()) return SendUnknownRun(from, look.run);
     RunState& run = found->second;
     if (look.stop && !run.stopped) {
       run.stopped = true;
@@ -244,9 +228,56 @@ class Agent::Impl {
     if (const auto stats = monitor_->Stats(); stats.ok()) figures.stats = *stats;
     figures.proxies =
         run.stopped ? run.used : energy::Between(run.before, monitor_->ReadActivity());
+    if (options_.sinks) figures.sinks = options_.sinks();
+    if (!run.stopped && recorder.ok()) figures.watts = LatestWatts(**recorder);
     if (pending.look.stop) AddWindows(run, pending.look.after, &figures);
     Send(pending.client, figures);
     return true;
+  }
+
+  static std::vector<std::optional<double>> LatestWatts(const energy::Recorder& recorder) {
+    const int64_t until_ns = recorder.sampled_until_ns();
+    std::vector<std::optional<double>> watts;
+    for (const energy::Energy& energy : recorder.Window(until_ns - kNsPerSecond, until_ns)) {
+      watts.push_back(energy.joules);  // of one second
+    }
+    return watts;
+  }
+
+  void OnGetTicks(ConnectionId from, const GetTicks& wanted) {
+    const auto found = runs_.find(wanted.run);
+    if (found == runs_.end()) return SendUnknownRun(from, wanted.run);
+    const RunState& run = found->second;
+    Ticks ticks;
+    ticks.run = wanted.run;
+    const size_t domains = monitor_->domains().size();
+    if (const auto recorder = monitor_->recorder();
+        recorder.ok() && domains > 0 && domains <= energy::kMaxPackedDomains) {
+      energy::TickBlock block(domains);
+      const uint64_t first = wanted.from != 0
+                                 ? wanted.from
+                                 : (*recorder)->TickFrom(run.started.begin_ns - kBeforeRunNs);
+      const size_t most = std::clamp<size_t>(kMaxSamplesAMessage / domains, 1, kMaxTicksAMessage);
+      const auto range = (*recorder)->ReadTicks(
+          first, most, [&](const energy::Moment& taken, std::span<const energy::Sample> samples) {
+            if (ticks.last) return;
+            block.Append({taken.monotonic_ns, taken.wall_ns, samples});
+            // The first one behind the end is needed to tell where the end lies.
+            ticks.last = run.stopped && taken.monotonic_ns >= run.end_ns;
+          });
+      ticks.first = range.begin;
+      ticks.next = range.begin + block.size();
+      if (block.size() > 0) ticks.data.bytes = energy::EncodeTicks(block, block.size());
+      ticks.more = !ticks.last && block.size() == most;
+    } else {
+      ticks.last = true;  // there is nothing to be told
+    }
+    Send(from, ticks);
+  }
+
+  void SendUnknownRun(ConnectionId to, const std::string& run) {
+    Send(to,
+         Error{Code::kNotFound, "this agent does not know the run: was it started again?", run});
   }
 
   // The windows of this host that lie in the run, but for those that other runs are.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "emlio/base/status.h"
 #include "emlio/energy/monitor.h"
@@ -27,7 +28,11 @@ struct AgentOptions {
   std::string role;     // of this host in runs: "storage", "compute"
   std::string boot_id;  // empty: that of the monitored host
   std::string root = "/";
+  std::string facts;  // of the machine, for the records of coordinators: a JSON
+                      // object, or empty
   HostClocks clocks;
+  // What the host's sinks delivered and lost, for the same; on the agent's thread. Empty: nothing.
+  std::function<std::vector<energy::SinkReport>()> sinks;
   // A client told of an agent that its data come from. On the agent's thread.
   std::function<void(std::string endpoint)> on_peer;
 };

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "emlio/base/mutex.h"
 #include "emlio/energy/testing/live_host.h"
+#include "emlio/energy/tick_codec.h"
 #include "emlio/energy_agent/link.h"
 #include "emlio/energy_agent/messages.h"
 #include "emlio/transport/transport.h"
@@ -92,6 +94,49 @@ class Client {
   bool connected_ = false;
   std::vector<AnyMessage> received_;
 };
+
+TEST(AgentTest, TheTicksOfARunReachFromBeforeItsBeginToBehindItsEnd) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  auto agent = Agent::Start(monitor, {});
+  ASSERT_TRUE(agent.ok()) << agent.status().ToString();
+  Client client((*agent)->endpoint());
+  const size_t domains = client.Ask<Welcome>(Hello{}).domains.size();
+  EXPECT_EQ(client.Ask<Error>(GetTicks{"run", 0}).code, Code::kNotFound);
+  Sleep(200);
+  const auto started = client.Ask<Started>(StartRun{"run", 0, "job", ""});
+  Sleep(300);
+  energy::TickBlock block(domains);
+  std::vector<int64_t> times;
+  uint64_t next = 0;
+  const auto take = [&] {
+    const auto ticks = client.Ask<Ticks>(GetTicks{"run", next});
+    if (!ticks.data.bytes.empty()) {
+      ASSERT_TRUE(energy::DecodeTicks(ticks.data.bytes, &block).ok());
+      EXPECT_EQ(ticks.next - ticks.first, block.size());
+      for (size_t i = 0; i < block.size(); ++i) times.push_back(block.At(i).monotonic_ns);
+    }
+    if (next != 0) {
+      EXPECT_EQ(ticks.first, next);
+    }
+    next = ticks.next;
+    EXPECT_FALSE(ticks.more);
+    if (!ticks.last) Sleep(10);
+    next = ticks.last ? 0 : next;
+  };
+  take();
+  EXPECT_NE(next, 0U) << "the run goes on";
+  const auto figures = client.Ask<Figures>(Look{"run", false, 0});
+  ASSERT_EQ(figures.watts.size(), domains);
+  const auto stopped = client.Ask<Figures>(Look{"run", true, 0});
+  EXPECT_TRUE(stopped.watts.empty());
+  while (next != 0 && !HasFailure()) take();
+  ASSERT_GT(times.size(), 10U);
+  EXPECT_LT(times.front(), started.begin_ns);
+  EXPECT_GE(times.back(), stopped.end_ns);
+  EXPECT_LT(times[times.size() - 2], stopped.end_ns) << "and not any longer";
+  EXPECT_TRUE(std::is_sorted(times.begin(), times.end()));
+}
 
 TEST(AgentTest, ARunFromStartToStopHasTheEnergyOfItsTime) {
   LiveHost host;

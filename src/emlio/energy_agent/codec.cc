@@ -45,8 +45,18 @@ void Fields(auto& io, auto& m)
   io.Enum("kind", m.kind, energy::kDomainKinds - 1);
   io("source", m.source);
   io.Enum("quantity", m.quantity, 1);
+  io("socket", m.socket);
+  io("die", m.die);
   io("device", m.device);
+  io("pci", m.pci);
   io("detail", m.detail);
+  io("per_unit", m.per_unit);
+  io("range", m.range_units);
+  io("max_watts", m.max_watts);
+  io("plausible_watts", m.plausible_watts);
+  io("refresh", m.refresh_ns);
+  io("step", m.step_joules);
+  io("update_period", m.update_period_ns);
   io("in_total", m.in_total);
   io("outside_total", m.outside_total);
   io("shared", m.shared);
@@ -123,6 +133,17 @@ void Fields(auto& io, auto& m)
   io("written", m.storage_written_bytes);
 }
 void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, energy::SinkReport>
+{
+  io("sink", m.sink);
+  io("target", m.target);
+  io("sent", m.points_sent);
+  io("refused", m.points_refused);
+  io("dropped", m.points_dropped);
+  io("retries", m.retries);
+  io("error", m.last_error);
+}
+void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, Hello>
 {
   io("min", m.min_version);
@@ -139,6 +160,7 @@ void Fields(auto& io, auto& m)
   io("interval", m.interval_ns);
   io("domains", m.domains);
   io("absent", m.absent);
+  io("facts", m.facts);
 }
 void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, Probe>
@@ -183,11 +205,13 @@ void Fields(auto& io, auto& m)
   io("end", m.end_ns);
   io("stopped", m.stopped);
   io("energies", m.energies);
+  io("watts", m.watts);
   io("clock", m.clock);
   io("windows", m.windows);
   io("more", m.more);
   io("stats", m.stats);
   io("proxies", m.proxies);
+  io("sinks", m.sinks);
 }
 void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, Window>
@@ -210,6 +234,22 @@ void Fields(auto& io, auto& m)
   io.Enum("code", m.code, static_cast<int>(Code::kInternal));
   io("text", m.text);
   io("run", m.run);
+}
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, GetTicks>
+{
+  io("run", m.run);
+  io("from", m.from);
+}
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, Ticks>
+{
+  io("run", m.run);
+  io("first", m.first);
+  io("next", m.next);
+  io("data", m.data);
+  io("more", m.more);
+  io("last", m.last);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -253,6 +293,10 @@ class Writer {
   void Put(const std::string& text) {
     const std::string_view start = std::string_view(text).substr(0, kMaxTextBytes);
     Text(start.substr(0, ValidUtf8Prefix(start)));
+  }
+  void Put(const Blob& blob) {
+    packer_.pack_bin(static_cast<uint32_t>(blob.bytes.size()));
+    packer_.pack_bin_body(blob.bytes.data(), static_cast<uint32_t>(blob.bytes.size()));
   }
   template <typename T>
     requires std::is_arithmetic_v<T>
@@ -323,6 +367,10 @@ class Reader {
     if (text.size() > kMaxTextBytes) return Refuse(key, "is too long");
     if (ValidUtf8Prefix(text) != text.size()) return Refuse(key, "is no UTF-8");
     *to = text;
+  }
+  void Get(std::string_view key, const msgpack::object& from, Blob* to) {
+    if (from.type != msgpack::type::BIN) return Refuse(key, "is not binary");
+    to->bytes.assign(from.via.bin.ptr, from.via.bin.size);
   }
   void Get(std::string_view key, const msgpack::object& from, bool* to) {
     if (from.type != msgpack::type::BOOLEAN) return Refuse(key, "is neither true nor false");
@@ -426,7 +474,8 @@ Result<AnyMessage> Decode(std::span<const uint8_t> bytes) {
   constexpr size_t kTypes = std::variant_size_v<AnyMessage>;
   if (bytes.size() > kMaxMessageBytes) return ProtocolError("a message is too long");
   try {
-    const msgpack::unpack_limit limit(kMaxElements, 64, kMaxTextBytes, kMaxTextBytes, 0, kMaxDepth);
+    const msgpack::unpack_limit limit(kMaxElements, 64, kMaxTextBytes, kMaxMessageBytes, 0,
+                                      kMaxDepth);
     size_t offset = 0;
     const msgpack::object_handle handle = msgpack::unpack(
         reinterpret_cast<const char*>(bytes.data()), bytes.size(), offset, nullptr, nullptr, limit);

@@ -3,7 +3,6 @@
 #include "emlio/energy_agent/link.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,7 +13,6 @@
 #include "emlio/base/clock.h"
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
-#include "emlio/base/thread.h"
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy_agent/messages.h"
 #include "emlio/transport/transport.h"
@@ -36,26 +34,19 @@ bool IsProbed(const transport::Message& message) {
 
 class Link::Impl {
  public:
-  explicit Impl(std::unique_ptr<transport::Dialer> dialer)
-      : dialer_(std::move(dialer)), pid_(getpid()) {}
-
-  ~Impl() {
-    quit_ = true;
-    dialer_->Wake();
-    thread_.Join();
-  }
+  explicit Impl(std::unique_ptr<transport::Dialer> dialer) : dialer_(std::move(dialer)) {}
 
   Status Connect(const std::string& endpoint) {
     EMLIO_ASSIGN_OR_RETURN(connection_, dialer_->Dial(endpoint, kConnectTimeoutMs));
-    EMLIO_ASSIGN_OR_RETURN(thread_,
-                           Thread::Start("emlio-link", [this](std::stop_token) { Run(); }));
     return OkStatus();
   }
-
-  bool InChild() const { return getpid() != pid_; }
+  void Run() EMLIO_EXCLUDES(mu_);
+  void RequestEnd() {
+    quit_ = true;
+    dialer_->Wake();
+  }
 
   uint64_t Open(energy::WindowLabel label) EMLIO_EXCLUDES(mu_) {
-    if (InChild()) return 0;
     Window window;
     window.label = std::move(label);
     window.begin_ns = SystemClock().NowNs();
@@ -68,7 +59,7 @@ class Link::Impl {
   }
 
   void Close(uint64_t key, energy::WindowWork work) EMLIO_EXCLUDES(mu_) {
-    if (key == 0 || InChild()) return;
+    if (key == 0) return;
     const int64_t now_ns = SystemClock().NowNs();
     const MutexLock lock(mu_);
     for (size_t i = open_.size(); i-- > 0;) {
@@ -82,7 +73,6 @@ class Link::Impl {
   }
 
   void Tell(AnyMessage message) EMLIO_EXCLUDES(mu_) {
-    if (InChild()) return;
     const MutexLock lock(mu_);
     Enqueue(std::move(message));
   }
@@ -99,52 +89,7 @@ class Link::Impl {
     dialer_->Wake();
   }
 
-  void Run() EMLIO_EXCLUDES(mu_) {
-    std::vector<transport::Event> events;
-    int64_t quit_by_ns = 0;
-    bool connected = false;
-    bool probed = false;  // the last question: its answer says that all before was taken
-    while (true) {
-      events.clear();
-      Status status = dialer_->Poll(quit_by_ns == 0 ? kPollMs : 10, &events);
-      for (const transport::Event& event : events) {
-        if (event.kind == transport::Event::Kind::kConnected) {
-          connected = true;
-          Hello hello;
-          hello.agent = "emlio";
-          transport::Message out;
-          out.header = Buffer::Of(Encode(hello));
-          (void)dialer_->Send(connection_, &out);  // the first message always has room
-        }
-        if (event.kind == transport::Event::Kind::kLost) status = event.reason;
-        if (event.kind == transport::Event::Kind::kMessage && IsProbed(event.message)) return;
-      }
-      const MutexLock lock(mu_);
-      if (!status.ok()) {
-        LogWarning("energy windows of this process are not recorded from here on: {}",
-                   status.message());
-        lost_ = true;
-        waiting_.clear();
-        return;
-      }
-      while (connected && !waiting_.empty()) {
-        transport::Message out;
-        out.header = Buffer::Of(Encode(waiting_.front()));
-        if (dialer_->Send(connection_, &out) != transport::SendResult::kSent) break;
-        waiting_.pop_front();
-      }
-      if (!quit_) continue;
-      if (quit_by_ns == 0) quit_by_ns = SystemClock().NowNs() + kFlushNs;
-      if (SystemClock().NowNs() >= quit_by_ns) return;
-      if (!connected || !waiting_.empty() || probed) continue;
-      transport::Message out;
-      out.header = Buffer::Of(Encode(Probe{}));
-      probed = dialer_->Send(connection_, &out) == transport::SendResult::kSent;
-    }
-  }
-
   const std::unique_ptr<transport::Dialer> dialer_;
-  const pid_t pid_;
   transport::ConnectionId connection_ = 0;
   std::atomic<bool> quit_{false};
 
@@ -154,15 +99,60 @@ class Link::Impl {
   uint64_t last_key_ EMLIO_GUARDED_BY(mu_) = 0;
   bool lost_ EMLIO_GUARDED_BY(mu_) = false;
   bool overflowed_ EMLIO_GUARDED_BY(mu_) = false;
-
-  Thread thread_;
 };
+
+void Link::Impl::Run() {
+  std::vector<transport::Event> events;
+  int64_t quit_by_ns = 0;
+  bool connected = false;
+  bool probed = false;  // the last question: its answer says that all before was taken
+  while (true) {
+    events.clear();
+    Status status = dialer_->Poll(quit_by_ns == 0 ? kPollMs : 10, &events);
+    for (const transport::Event& event : events) {
+      if (event.kind == transport::Event::Kind::kConnected) {
+        connected = true;
+        Hello hello;
+        hello.agent = "emlio";
+        transport::Message out;
+        out.header = Buffer::Of(Encode(hello));
+        (void)dialer_->Send(connection_,
+                            &out);  // the first message always has room
+      }
+      if (event.kind == transport::Event::Kind::kLost) status = event.reason;
+      if (event.kind == transport::Event::Kind::kMessage && IsProbed(event.message)) return;
+    }
+    const MutexLock lock(mu_);
+    if (!status.ok()) {
+      LogWarning("energy windows of this process are not recorded from here on: {}",
+                 status.message());
+      lost_ = true;
+      waiting_.clear();
+      return;
+    }
+    while (connected && !waiting_.empty()) {
+      transport::Message out;
+      out.header = Buffer::Of(Encode(waiting_.front()));
+      if (dialer_->Send(connection_, &out) != transport::SendResult::kSent) break;
+      waiting_.pop_front();
+    }
+    if (!quit_) continue;
+    if (quit_by_ns == 0) quit_by_ns = SystemClock().NowNs() + kFlushNs;
+    if (SystemClock().NowNs() >= quit_by_ns) return;
+    if (!connected || !waiting_.empty() || probed) continue;
+    transport::Message out;
+    out.header = Buffer::Of(Encode(Probe{}));
+    probed = dialer_->Send(connection_, &out) == transport::SendResult::kSent;
+  }
+}
 
 Result<std::shared_ptr<Link>> Link::Start(const std::string& endpoint) {
   EMLIO_ASSIGN_OR_RETURN(auto dialer, transport::DialZmq({}));
   auto impl = std::make_unique<Impl>(std::move(dialer));
   EMLIO_RETURN_IF_ERROR(impl->Connect(endpoint));
-  return std::shared_ptr<Link>(new Link(std::move(impl)));
+  auto link = std::shared_ptr<Link>(new Link(std::move(impl)));
+  EMLIO_RETURN_IF_ERROR(link->impl_.Start("emlio-link"));
+  return link;
 }
 
 std::shared_ptr<Link> Link::FromEnvironment() {
@@ -177,18 +167,21 @@ std::shared_ptr<Link> Link::FromEnvironment() {
 
 Link::Link(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Link::~Link() {
-  // In a child there is neither its thread nor its connection.
-  if (impl_->InChild()) (void)impl_.release();
-}
+Link::~Link() = default;
 
-uint64_t Link::Open(energy::WindowLabel label) { return impl_->Open(std::move(label)); }
-void Link::Close(uint64_t number, energy::WindowWork work) { impl_->Close(number, work); }
+uint64_t Link::Open(energy::WindowLabel label) {
+  return impl_.in_child() ? 0 : impl_->Open(std::move(label));
+}
+void Link::Close(uint64_t number, energy::WindowWork work) {
+  if (!impl_.in_child()) impl_->Close(number, work);
+}
 
 uint64_t Link::OnEpochBegin(const EpochInfo& info) { return Open(energy::LabelOf(info)); }
 void Link::OnEpochEnd(uint64_t number, const EpochWork& work) {
   Close(number, {work.records, work.bytes});
 }
-void Link::OnEnergyAgent(std::string_view endpoint) { impl_->Tell(Peer{std::string(endpoint)}); }
+void Link::OnEnergyAgent(std::string_view endpoint) {
+  if (!impl_.in_child()) impl_->Tell(Peer{std::string(endpoint)});
+}
 
 }  // namespace emlio::energy_agent

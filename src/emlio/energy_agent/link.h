@@ -7,6 +7,7 @@
 
 #include "emlio/base/observer.h"
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/monitor.h"
 
 namespace emlio::energy_agent {
@@ -37,7 +38,7 @@ class Link : public Observer {
  private:
   class Impl;
   explicit Link(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  ThreadOwner<Impl> impl_;
 };
 
 }  // namespace emlio::energy_agent

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -34,8 +35,9 @@ struct Welcome {
   std::string boot_id;
   std::string role;
   int64_t interval_ns = 0;
-  std::vector<energy::Domain> domains;  // what others need to know of them
+  std::vector<energy::Domain> domains;
   std::vector<energy::Absence> absent;
+  std::string facts;  // of the machine: a JSON object, or empty
 };
 struct Probe {
   uint64_t nonce = 0;
@@ -68,11 +70,14 @@ struct Figures {
   int64_t end_ns = 0;
   bool stopped = false;
   std::vector<energy::Energy> energies;  // in the order of Welcome.domains
+  // The mean of the last second, of each domain; none: not known.
+  std::vector<std::optional<double>> watts;
   energy::ClockReading clock;
   std::vector<energy::WindowReport> windows;  // without totals, which follow from the rest
   bool more = false;
   energy::SamplerStats stats;
   energy::Activity proxies;
+  std::vector<energy::SinkReport> sinks;
 };
 struct Window {
   uint64_t key = 0;
@@ -89,9 +94,25 @@ struct Error {
   std::string text;
   std::string run;
 };
+struct GetTicks {
+  std::string run;
+  uint64_t from = 0;  // the number of a tick; 0: from some before the run's begin
+};
+// Bytes that are no text.
+struct Blob {
+  std::string bytes;
+};
+struct Ticks {
+  std::string run;
+  uint64_t first = 0;  // the number of the first tick
+  uint64_t next = 0;   // the number behind the last one
+  Blob data;           // METRICS.md section 9; empty: there are none
+  bool more = false;   // others can be had at once
+  bool last = false;   // the run has ended, and with these all that matter to it are told
+};
 
 using AnyMessage = std::variant<Hello, Welcome, Probe, Probed, StartRun, Started, Look, Figures,
-                                Window, Peer, Error>;
+                                Window, Peer, Error, GetTicks, Ticks>;
 
 // Texts that are too long or no UTF-8 are cut, and more elements than allowed are left out: what is
 // written can be read, as long as it is no longer than kMaxMessageBytes.

@@ -32,6 +32,7 @@ std::vector<AnyMessage> Samples() {
   welcome.domains[0].in_total = true;
   welcome.domains[0].cause = "no";
   welcome.absent.push_back({"hwmon", "cause", "fix"});
+  welcome.facts = R"({"cpus": 4})";
   samples.push_back(welcome);
   samples.push_back(Probe{9});
   samples.push_back(Probed{9, {5, -6, 7}});
@@ -56,10 +57,14 @@ std::vector<AnyMessage> Samples() {
   figures.more = true;
   figures.stats.ticks = 77;
   figures.proxies.cpu_seconds = 1.5;
+  figures.watts = {51.5, std::nullopt};
+  figures.sinks.push_back({"influx", "http://db:8086", 5, 1, 2, 3, "HTTP 503"});
   samples.push_back(figures);
   samples.push_back(Window{3, {"read", "", -1, -1}, 5, 0, {}});
   samples.push_back(Peer{"tcp://storage:7778"});
   samples.push_back(Error{Code::kNotFound, "text", "run"});
+  samples.push_back(GetTicks{"run", 17});
+  samples.push_back(Ticks{"run", 17, 19, {std::string("\0\xff\x80 no text", 11)}, true, true});
   return samples;
 }
 
@@ -83,6 +88,10 @@ TEST(AgentMessagesTest, FieldsAreWhereTheyBelong) {
   EXPECT_EQ(figures.windows[0].work.bytes, 1000U);
   EXPECT_EQ(figures.proxies.cpu_seconds, 1.5);
   EXPECT_FALSE(figures.proxies.network_sent_bytes);
+  EXPECT_EQ(figures.watts[0], 51.5);
+  EXPECT_FALSE(figures.watts[1]);
+  EXPECT_EQ(figures.sinks[0].points_dropped, 2);
+  EXPECT_EQ(std::get<Ticks>(*Decode(Encode(Samples()[12]))).data.bytes.size(), 11U);
   const auto welcome = Decode(Encode(Samples()[1]));
   EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].kind, energy::DomainKind::kDram);
   EXPECT_EQ(std::get<Probed>(*Decode(Encode(Samples()[3]))).at.wall_ns, -6);

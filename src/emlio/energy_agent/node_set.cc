@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "emlio/base/log.h"
@@ -23,10 +24,12 @@ namespace {
 using transport::ConnectionId;
 
 constexpr int kPollMs = 50;
-constexpr int64_t kAskNs = kNsPerSecond;  // how often a node is probed and looked at
+constexpr int64_t kAskNs = kNsPerSecond;        // how often a node is probed and looked at
+constexpr int64_t kAskAtEndNs = 20 * kNsPerMs;  // for the tick behind the end
 constexpr int kFirstProbes = 8;
 constexpr int64_t kRedialNs = kNsPerSecond;
 constexpr int64_t kLastDialsNs = 3 * kNsPerSecond;  // at the end, to one that was lost
+constexpr size_t kMaxWaitingTicks = 6000;           // of a node
 constexpr char kProgram[] = "emlio";
 
 std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
@@ -115,7 +118,7 @@ class NodeSet::Impl {
       changed_.WaitUntil(mu_, TimePoint(deadline_ns));
     }
     for (Node& node : nodes_) {
-      if (node.done || node.failed) continue;
+      if (node.done || node.failed || node.told) continue;
       node.report.state = node.report.node.empty() ? NodeState::kUnreachable : NodeState::kLost;
       if (node.report.cause.empty()) {
         node.report.cause =
@@ -130,6 +133,20 @@ class NodeSet::Impl {
     return Reports();
   }
 
+  std::vector<NodeTicks> TakeTicks() EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    std::vector<NodeTicks> taken;
+    for (Node& node : nodes_) {
+      for (energy::TickBlock& block : node.blocks) {
+        taken.push_back(
+            {node.report.endpoint, std::move(block), std::exchange(node.ticks_lost, 0)});
+      }
+      node.blocks.clear();
+      node.waiting_ticks = 0;
+    }
+    return taken;
+  }
+
  private:
   struct Node {
     NodeReport report;
@@ -139,9 +156,19 @@ class NodeSet::Impl {
     bool started_here = false;  // on this connection
     bool asked_to_start = false;
     bool asked_to_stop = false;
+    bool told = false;  // all of its figures
     bool done = false;
     bool failed = false;  // for good
-    int probes = 0;       // answered
+    // Its ticks.
+    uint64_t next_tick = 0;  // the number of the one that is wanted next; 0: the first one
+    bool asked_for_ticks = false;
+    bool all_ticks = false;  // there are no others of the run
+    int64_t ticks_asked_ns = 0;
+    bool more_ticks = false;  // can be had at once
+    std::deque<energy::TickBlock> blocks;
+    size_t waiting_ticks = 0;
+    uint64_t ticks_lost = 0;  // in front of the next block
+    int probes = 0;           // answered
     int64_t dialled_ns = 0;
     int64_t heard_ns = 0;
     int64_t asked_ns = 0;
@@ -153,20 +180,26 @@ class NodeSet::Impl {
 
   std::vector<NodeReport> Reports() const EMLIO_REQUIRES(mu_) {
     std::vector<NodeReport> reports;
-    std::vector<std::string> boots;
-    if (!options_.boot_id.empty()) boots.push_back(options_.boot_id);
+    std::set<std::string> measured;  // hosts whose figures somebody has
+    if (!options_.boot_id.empty()) measured.insert(options_.boot_id);
     for (const Node& node : nodes_) {
       reports.push_back(node.report);
       NodeReport& report = reports.back();
-      const std::string& boot = report.boot_id;
-      if (boot.empty()) continue;
-      if (std::find(boots.begin(), boots.end(), boot) != boots.end()) {
-        if (report.state == NodeState::kWhole) report.state = NodeState::kSameHost;
-      } else {
-        boots.push_back(boot);
+      if (report.state != NodeState::kWhole || report.boot_id.empty()) continue;
+      if (!measured.insert(report.boot_id).second) report.state = NodeState::kSameHost;
+    }
+    // An agent that ended early takes nothing away where another one has its host.
+    for (NodeReport& report : reports) {
+      if (report.state == NodeState::kLost && measured.count(report.boot_id) > 0) {
+        report.state = NodeState::kSameHost;
       }
     }
     return reports;
+  }
+
+  // This host, which whoever asks measures by itself.
+  bool IsHere(const Node& node) const {
+    return !node.report.boot_id.empty() && node.report.boot_id == options_.boot_id;
   }
 
   void Run() EMLIO_EXCLUDES(mu_) {
@@ -197,8 +230,8 @@ class NodeSet::Impl {
   void Advance(Node* node) EMLIO_REQUIRES(mu_) {
     if (node->failed || node->done) return;
     const int64_t now_ns = NowNs();
-    if (ending_ && !node->connected && now_ns - ending_ns_ > kLastDialsNs) {
-      node->failed = true;  // it is not going to come back
+    if (ending_ && !node->connected && (IsHere(*node) || now_ns - ending_ns_ > kLastDialsNs)) {
+      node->failed = true;  // it is not going to come back, or not needed
       return;
     }
     if (node->connection == 0) {
@@ -225,6 +258,36 @@ class NodeSet::Impl {
       SendProbe(node);
       if (node->started_here && !ending_) Send(node, Look{options_.run_id, false, 0});
     }
+    AskForTicks(node, now_ns);
+  }
+
+  void AskForTicks(Node* node, int64_t now_ns) EMLIO_REQUIRES(mu_) {
+    if (!options_.ticks || !node->started_here || node->asked_for_ticks || node->all_ticks) return;
+    if (node->waiting_ticks >= kMaxWaitingTicks) return;
+    const int64_t waited_ns = now_ns - node->ticks_asked_ns;
+    const bool due = node->more_ticks || waited_ns >= (ending_ ? kAskAtEndNs : kAskNs);
+    if (!due) return;
+    // Those of a host that is measured already are there.
+    if (IsKnownHost(*node)) {
+      node->all_ticks = true;
+      node->done = node->told;
+      return;
+    }
+    node->asked_for_ticks = true;
+    node->ticks_asked_ns = now_ns;
+    Send(node, GetTicks{options_.run_id, node->next_tick});
+  }
+
+  // Whether the coordinator, or a node before this one, is the same host.
+  bool IsKnownHost(const Node& node) const EMLIO_REQUIRES(mu_) {
+    const std::string& boot = node.report.boot_id;
+    if (boot.empty()) return false;
+    if (boot == options_.boot_id) return true;
+    for (const Node& other : nodes_) {
+      if (&other == &node) return false;
+      if (other.report.boot_id == boot) return true;
+    }
+    return false;
   }
 
   void Dial(Node* node) EMLIO_REQUIRES(mu_) {
@@ -237,6 +300,7 @@ class NodeSet::Impl {
     node->connection = *connection;
     node->connected = node->greeted = node->started_here = false;
     node->asked_to_start = node->asked_to_stop = false;
+    node->asked_for_ticks = false;
     node->probes = 0;
     node->probing.clear();
   }
@@ -292,6 +356,7 @@ class NodeSet::Impl {
       report.interval_ns = welcome->interval_ns;
       report.domains = welcome->domains;
       report.absent = welcome->absent;
+      report.facts = welcome->facts;
       SendProbe(node);
     } else if (const auto* probed = std::get_if<Probed>(&message)) {
       OnProbed(node, *probed);
@@ -306,6 +371,8 @@ class NodeSet::Impl {
       report.cause.clear();
     } else if (const auto* figures = std::get_if<Figures>(&message)) {
       return OnFigures(node, *figures);
+    } else if (const auto* ticks = std::get_if<Ticks>(&message)) {
+      return OnTicks(node, *ticks);
     } else if (const auto* error = std::get_if<Error>(&message)) {
       if (error->code == Code::kUnsupported || error->run.empty()) {
         return Status(error->code, error->text);
@@ -348,6 +415,8 @@ class NodeSet::Impl {
     report.run.total = energy::TotalOf(report.domains, figures.energies);
     report.stats = figures.stats;
     report.proxies = figures.proxies;
+    report.sinks = figures.sinks;
+    if (figures.watts.size() <= report.domains.size()) report.watts = figures.watts;
     if (!figures.stopped) return OkStatus();
     report.stopped = figures.at;
     report.stop_clock = figures.clock;
@@ -364,7 +433,31 @@ class NodeSet::Impl {
     }
     report.state = NodeState::kWhole;
     report.cause.clear();
-    node->done = true;
+    node->told = true;
+    node->done = !options_.ticks || node->all_ticks;
+    return OkStatus();
+  }
+
+  Status OnTicks(Node* node, const Ticks& ticks) EMLIO_REQUIRES(mu_) {
+    if (ticks.run != options_.run_id || !node->asked_for_ticks) return OkStatus();
+    node->asked_for_ticks = false;
+    if (!ticks.data.bytes.empty()) {
+      energy::TickBlock block(node->report.domains.size());
+      if (const Status status = energy::DecodeTicks(ticks.data.bytes, &block); !status.ok()) {
+        return ProtocolError(status.message());
+      }
+      if (ticks.first < node->next_tick || ticks.next < ticks.first ||
+          ticks.next - ticks.first != block.size()) {
+        return ProtocolError("its ticks are others than it was asked for");
+      }
+      if (node->next_tick != 0) node->ticks_lost += ticks.first - node->next_tick;
+      node->next_tick = ticks.next;
+      node->waiting_ticks += block.size();
+      node->blocks.push_back(std::move(block));
+    }
+    node->more_ticks = ticks.more;
+    node->all_ticks = ticks.last;
+    node->done = node->told && node->all_ticks;
     return OkStatus();
   }
 
@@ -413,6 +506,7 @@ void NodeSet::Add(std::string_view endpoint) { impl_->Add(endpoint); }
 std::vector<NodeReport> NodeSet::Begin() { return impl_->Begin(); }
 std::vector<NodeReport> NodeSet::End() { return impl_->End(); }
 std::vector<NodeReport> NodeSet::Snapshot() const { return impl_->Snapshot(); }
+std::vector<NodeTicks> NodeSet::TakeTicks() { return impl_->TakeTicks(); }
 
 RunTotal TotalOf(const std::string& own_name, const energy::Total* own,
                  const std::vector<NodeReport>& nodes) {

@@ -15,6 +15,7 @@
 #include "emlio/energy/clock_state.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/run.h"
+#include "emlio/energy/tick_codec.h"
 #include "emlio/energy_agent/agent.h"
 
 namespace emlio::energy_agent {
@@ -22,7 +23,9 @@ namespace emlio::energy_agent {
 // How a node's part of a run came out. Only kWhole and kSameHost leave the run's total whole.
 enum class NodeState {
   kWhole,
-  kSameHost,     // as a node before it, or as the coordinator: its joules are counted there
+  // The host of another one, or the coordinator's: its joules are counted there. Without `stopped`
+  // its agent ended before the run, and there are no figures of its own.
+  kSameHost,
   kLost,         // its agent did not answer any more when the run ended
   kUnreachable,  // its agent never answered
   kRefused,      // it did, but would not measure
@@ -46,6 +49,9 @@ struct NodeReport {
   std::vector<energy::WindowReport> windows;
   energy::SamplerStats stats;
   energy::Activity proxies;
+  std::vector<energy::SinkReport> sinks;     // what its sinks delivered and lost
+  std::vector<std::optional<double>> watts;  // of the last second, of each domain; may be empty
+  std::string facts;                         // of the machine: a JSON object, or empty
   // At start and at stop: when, in both of its clocks and on the coordinator's wall clock.
   std::optional<energy::Moment> started;
   std::optional<energy::Moment> stopped;
@@ -64,7 +70,15 @@ struct NodeSetOptions {
   int64_t connect_timeout_ms = 10'000;
   int64_t silence_ms = 5'000;        // no answer for so long: the connection is lost
   int64_t stop_timeout_ms = 10'000;  // for all nodes to tell their figures
+  bool ticks = false;                // the samples of nodes are wanted: TakeTicks is called
   HostClocks clocks;                 // of the coordinator
+};
+
+// Some ticks of one node.
+struct NodeTicks {
+  std::string endpoint;  // NodeReport::endpoint
+  energy::TickBlock ticks;
+  uint64_t lost = 0;  // ticks in front of them that the agent did not have any more
 };
 
 // The coordinator's view of the other nodes of a run (AGENT.md), on a thread of its own. All
@@ -85,6 +99,10 @@ class NodeSet {
   std::vector<NodeReport> End();
   // As it is now: for a live view. The figures are those of the last second or so.
   std::vector<NodeReport> Snapshot() const;
+  // The ticks that came in since the last call, of nodes that are hosts of their own. As many as
+  // may wait come in; the rest stays with the agents, which keep ten minutes. After End: the rest
+  // up to the end of the run, if the nodes could tell it in time.
+  std::vector<NodeTicks> TakeTicks();
 
  private:
   class Impl;

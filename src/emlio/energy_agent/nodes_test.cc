@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -120,6 +122,44 @@ TEST(NodesTest, EveryNodeIsInTheTotal) {
   EXPECT_NEAR(*total.joules, expected, kClose * expected);
   EXPECT_THAT(total.nodes, ::testing::ElementsAre("here", "a", "b", "c"));
   EXPECT_TRUE(SpreadNs(energy::ReadMoment(), nodes, true).has_value());
+}
+
+TEST(NodesTest, TheSamplesOfEveryNodeComeInWhole) {
+  const NodeProcess a("a");
+  const NodeProcess b("b");
+  const NodeProcess again("a");  // a second agent of the first host
+  NodeSetOptions options = Options();
+  options.ticks = true;
+  auto set = Nodes({&a, &b, &again}, options);
+  set->Begin();
+  std::map<std::string, std::vector<int64_t>> times;
+  const auto take = [&] {
+    for (const NodeTicks& ticks : set->TakeTicks()) {
+      EXPECT_EQ(ticks.lost, 0U);
+      for (size_t i = 0; i < ticks.ticks.size(); ++i) {
+        times[ticks.endpoint].push_back(ticks.ticks.At(i).monotonic_ns);
+      }
+    }
+  };
+  Sleep(1300);
+  take();
+  EXPECT_EQ(times.size(), 2U) << "some have come already, of each host";
+  const auto live = set->Snapshot();
+  EXPECT_EQ(live[1].watts.size(), live[1].domains.size());
+  const auto nodes = set->End();
+  take();
+  ASSERT_EQ(nodes.size(), 3U);
+  EXPECT_EQ(nodes[2].state, NodeState::kSameHost) << nodes[2].cause;
+  EXPECT_FALSE(times.contains(nodes[2].endpoint)) << "of one host they are wanted once";
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(nodes[i].state, NodeState::kWhole) << nodes[i].cause;
+    const std::vector<int64_t>& mine = times[nodes[i].endpoint];
+    ASSERT_GT(mine.size(), 10U);
+    EXPECT_LT(mine.front(), nodes[i].run.begin_ns);
+    EXPECT_GE(mine.back(), nodes[i].run.end_ns);
+    EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));
+    EXPECT_GT(nodes[i].domains[0].max_watts, 0);
+  }
 }
 
 TEST(NodesTest, AClockThatIsOffIsFoundWithABoundAndJudged) {
@@ -238,6 +278,28 @@ TEST(NodesTest, OneHostCountsOnceHoweverManyAgentsItHas) {
   auto own = Nodes({&a}, options);
   own->Begin();
   EXPECT_EQ(own->End()[0].state, NodeState::kSameHost);
+}
+
+TEST(NodesTest, AnAgentThatEndsEarlyTakesNothingAwayFromAHostThatSomebodyMeasures) {
+  const NodeProcess a("a");
+  NodeProcess same("a");
+  NodeProcess here("here");
+  NodeSetOptions options = Options();
+  options.boot_id = "boot-of-here";
+  auto set = Nodes({&same, &a, &here}, options);
+  set->Begin();
+  Sleep(300);
+  same.Kill();
+  here.Kill();
+  Sleep(300);
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kSameHost);
+  EXPECT_FALSE(nodes[0].stopped);
+  EXPECT_EQ(nodes[1].state, NodeState::kWhole) << nodes[1].cause;
+  EXPECT_EQ(nodes[2].state, NodeState::kSameHost);
+  const RunTotal total = TotalOf("", nullptr, nodes);
+  ASSERT_TRUE(total.joules);
+  EXPECT_EQ(*total.joules, *nodes[1].run.total.joules);
 }
 
 }  // namespace

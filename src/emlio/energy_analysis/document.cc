@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <utility>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kMaxListedRows = 200;  // of nodes, domains, runs; the rest is counted
 constexpr size_t kMaxWarnings = 50;
+constexpr std::string_view kLacks = "no headline: it lacks";  // HeadlineText
 
 std::string TimeText(int64_t wall_ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
@@ -33,6 +35,45 @@ std::string TotalText(const std::optional<Summary>& total) {
 
 std::string LabelText(const Quantity& quantity) { return std::string(LabelName(quantity.label)); }
 
+// Reasons, which are the same for many rows and may be long: said once, and referred to by number.
+class Notes {
+ public:
+  // What stands in a row: the reason if it is short, else its number. A reason that ends like an
+  // earlier one, as that of a sum ends like that of its part, has the same number.
+  std::string Remark(const std::string& cause, const std::string& fix) {
+    const std::string whole = fix.empty() ? cause : fmt::format("{}; fix: {}", cause, fix);
+    if (whole.size() <= kMaxInline) return whole;
+    for (size_t i = 0; i < notes_.size(); ++i) {
+      if (!cause.ends_with(notes_[i].cause)) continue;
+      const size_t before = cause.size() - notes_[i].cause.size();
+      return fmt::format("{}note {}", cause.substr(0, before), i + 1);
+    }
+    notes_.push_back({cause, fix});
+    return fmt::format("note {}", notes_.size());
+  }
+  std::string Remark(const Quantity& quantity) { return Remark(quantity.cause, quantity.fix); }
+  std::string Remark(const Figure& figure) { return Remark(figure.cause, figure.fix); }
+
+  Section Finish() const {
+    Section section{.title = "What is n/a, and why", .blocks = {}};
+    for (size_t i = 0; i < notes_.size() && i < kMaxListedRows; ++i) {
+      const auto& [cause, fix] = notes_[i];
+      section.blocks.emplace_back(
+          Paragraph{.text = fmt::format("Note {}: {}.{}", i + 1, cause,
+                                        fix.empty() ? "" : fmt::format(" Fix: {}.", fix))});
+    }
+    return section;
+  }
+
+ private:
+  static constexpr size_t kMaxInline = 60;
+  struct Note {
+    std::string cause;
+    std::string fix;
+  };
+  std::vector<Note> notes_;
+};
+
 // The rows that a person can read; how many more there are goes below.
 void AddTable(DocumentTable table, Section* section) {
   const size_t rows = table.rows.size();
@@ -48,15 +89,50 @@ Section HeadlineSection(const EnergyReport& report) {
   Section section{.title = "Headline", .blocks = {}};
   if (!report.headline.empty()) {
     section.blocks.emplace_back(Paragraph{.text = report.headline});
-  } else {
+    return section;
+  }
+  const auto missing = MissingFields(report.headline_parts);
+  if (missing.empty() || !report.no_headline.starts_with(kLacks)) {
     section.blocks.emplace_back(Paragraph{.text = report.no_headline, .warning = true});
+    return section;
+  }
+  section.blocks.emplace_back(
+      Paragraph{.text = fmt::format("There is no headline: a figure without its configuration "
+                                    "cannot be compared. Missing are {} facts; --facts FILE takes "
+                                    "them.",
+                                    missing.size()),
+                .warning = true});
+  // "node a: system.cpu (model)": a line for each group. Nodes that lack the same share one.
+  std::vector<std::string> order;
+  std::map<std::string, std::string> of_group;
+  for (const std::string& field : missing) {
+    const size_t key = field.rfind(": ", field.rfind(" ("));
+    const std::string node = key == std::string::npos ? "" : field.substr(0, key + 2);
+    const std::string rest = field.substr(node.size());
+    const size_t dot = std::min(rest.find('.'), rest.find(' '));
+    const auto [group, is_new] = of_group.try_emplace(node + rest.substr(0, dot));
+    if (is_new) order.push_back(group->first);
+    group->second += (is_new ? "" : ", ") + rest.substr(dot + 1);
+  }
+  std::map<std::string, std::vector<std::string>> groups;  // by what they lack
+  for (const std::string& group : order) groups[of_group[group]].push_back(group);
+  for (const std::string& group : order) {
+    const std::string& lacks = of_group[group];
+    const std::vector<std::string>& same = groups[lacks];
+    if (same.front() != group) continue;
+    const size_t shown = std::min<size_t>(same.size(), 3);
+    const auto end = same.begin() + static_cast<std::ptrdiff_t>(shown);
+    section.blocks.emplace_back(Paragraph{
+        .text = fmt::format(
+            "{}{}: {}", fmt::join(same.begin(), end, ", "),
+            same.size() > shown ? fmt::format(" and {} more", same.size() - shown) : "", lacks)});
   }
   return section;
 }
 
 std::vector<std::string> EnergyRow(const std::string& name, const Arm& arm) {
   return {name,
-          fmt::format("{} of {}", arm.good, arm.runs.size()),
+          fmt::format("{} of {}", arm.good, arm.whole),
           TotalText(arm.energy.total),
           NetText(arm.energy.net),
           arm.good > 0 ? EstimateText(arm.seconds.estimate(), "s") : "n/a",
@@ -64,7 +140,7 @@ std::vector<std::string> EnergyRow(const std::string& name, const Arm& arm) {
           LabelText(arm.energy)};
 }
 
-Section EnergySection(const EnergyReport& report) {
+Section EnergySection(const EnergyReport& report, Notes* notes) {
   Section section{.title = "Energy", .blocks = {}};
   DocumentTable table{.columns = {{"runs"},
                                   {"counted", true},
@@ -77,9 +153,15 @@ Section EnergySection(const EnergyReport& report) {
   table.rows.push_back(EnergyRow(report.arm.name, report.arm));
   if (report.against) table.rows.push_back(EnergyRow(report.against->name, *report.against));
   section.blocks.emplace_back(std::move(table));
+  if (report.arm.whole < report.arm.runs.size()) {
+    section.blocks.emplace_back(
+        Paragraph{.text = fmt::format("{} more runs are of some of the job's stages only.",
+                                      report.arm.runs.size() - report.arm.whole)});
+  }
   if (!report.arm.energy.total) {
-    section.blocks.emplace_back(Paragraph{
-        .text = fmt::format("There are no joules: {}", report.arm.energy.cause), .warning = true});
+    section.blocks.emplace_back(
+        Paragraph{.text = fmt::format("There are no joules: {}", notes->Remark(report.arm.energy)),
+                  .warning = true});
   }
   if (report.baseline) {
     const Baseline& baseline = report.baseline->baseline;
@@ -114,11 +196,24 @@ Section PerUnitSection(const EnergyReport& report) {
 Section RatioSection(const EnergyReport& report) {
   Section section{.title = fmt::format("{} to {}", report.arm.name, report.against->name),
                   .blocks = {}};
+  DocumentTable arms{.columns = {{"runs"}, {"n", true}, {"of"}, {"mean", true}, {"sd", true}},
+                     .rows = {}};
+  for (const Arm* arm : {&report.arm, &*report.against}) {
+    const auto add = [&](const char* what, const Summary& summary, const char* unit) {
+      arms.rows.push_back({arm->name, std::to_string(summary.n), what, WithUnit(summary.mean, unit),
+                           summary.n > 1 ? WithUnit(summary.sd, unit) : "n/a"});
+    };
+    if (!arm->energy.total) continue;
+    add("total energy", *arm->energy.total, "J");
+    add("time", arm->seconds, "s");
+    add("mean power", arm->watts, "W");
+  }
+  section.blocks.emplace_back(std::move(arms));
   DocumentTable table{.columns = {{"ratio of means"}, {"value"}}, .rows = {}};
   for (const NamedRatio& ratio : report.ratios) {
     table.rows.push_back({ratio.name, RatioText(ratio.ratio)});
   }
-  section.blocks.emplace_back(std::move(table));
+  if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
   section.blocks.emplace_back(Paragraph{
       .text = "Energy is mean power times time: where energy and time have the same ratio, nothing "
               "but the time was saved."});
@@ -140,12 +235,16 @@ Section PowerSection(const EnergyReport& report) {
   section.blocks.emplace_back(
       Paragraph{.text = fmt::format(
                     "Domains of the total, all nodes together, one upon the other; mean power "
-                    "over {}. Shaded: windows{}.",
+                    "over {}. Hatched: not known. Shaded: windows{}.{}",
                     SecondsText(part_seconds),
                     report.trace.spans_left_out > 0
                         ? fmt::format(" (the first {} of {})", report.trace.spans.size(),
                                       report.trace.spans.size() + report.trace.spans_left_out)
-                        : "")});
+                        : "",
+                    report.trace.silent_nodes.empty()
+                        ? ""
+                        : fmt::format(" Without {}: the store has their energies and no samples.",
+                                      fmt::join(report.trace.silent_nodes, ", ")))});
   return section;
 }
 
@@ -220,12 +319,13 @@ Section ShapleySection(const Shapley& shapley) {
   return section;
 }
 
-void AddQuantities(const std::vector<Quantity>& quantities, const char* title, Section* section) {
+void AddQuantities(const std::vector<Quantity>& quantities, const char* title, Notes* notes,
+                   Section* section) {
   DocumentTable table{
       .columns = {{title}, {"what"}, {"total", true}, {"net", true}, {"label"}, {"remark"}},
       .rows = {}};
   for (const Quantity& quantity : quantities) {
-    std::string remark = quantity.cause;
+    std::string remark = notes->Remark(quantity);
     if (!quantity.in_total) remark = "outside the total: " + remark;
     table.rows.push_back({quantity.name, quantity.detail, TotalText(quantity.total),
                           quantity.in_total ? NetText(quantity.net) : "", LabelText(quantity),
@@ -234,22 +334,97 @@ void AddQuantities(const std::vector<Quantity>& quantities, const char* title, S
   AddTable(std::move(table), section);
 }
 
-Section WindowSection(const EnergyReport& report) {
+Section WindowSection(const EnergyReport& report, Notes* notes) {
   Section section{.title = "Windows", .blocks = {}};
-  DocumentTable table{
-      .columns =
-          {{"stage"}, {"window"}, {"number", true}, {"time", true}, {"energy", true}, {"remark"}},
-      .rows = {}};
+  DocumentTable table{.columns = {{"stage"},
+                                  {"window"},
+                                  {"number", true},
+                                  {"nodes", true},
+                                  {"time", true},
+                                  {"energy", true},
+                                  {"remark"}},
+                      .rows = {}};
   for (const WindowFigures& window : report.windows) {
-    table.rows.push_back(
-        {window.stage, window.name, std::to_string(window.windows), SecondsText(window.seconds),
-         JoulesText(window.energy.joules),
-         window.energy.joules ? std::string(LabelName(window.energy.label)) : window.energy.cause});
+    table.rows.push_back({window.stage, window.name, std::to_string(window.windows),
+                          std::to_string(window.nodes), SecondsText(window.seconds),
+                          JoulesText(window.energy.joules),
+                          window.energy.joules ? std::string(LabelName(window.energy.label))
+                                               : notes->Remark(window.energy)});
+  }
+  AddTable(std::move(table), &section);
+  section.blocks.emplace_back(
+      Paragraph{.text = "All counted runs together, of the nodes that have such windows. A joule "
+                        "counts in every window that is open when it is "
+                        "used: sums over windows that overlap are not energies of stages."});
+  return section;
+}
+
+// Joules of a row's domains of one kind that are in the total.
+std::string KindText(const EpochEnergy& epoch, const std::string& kind) {
+  double joules = 0;
+  bool any = false;
+  for (const Quantity& domain : epoch.domains) {
+    if (!domain.in_total || domain.detail != kind) continue;
+    if (!domain.total) return "n/a";
+    joules += domain.total->mean;
+    any = true;
+  }
+  return any ? WithUnit(joules, "J") : "";
+}
+
+Section EpochSection(const EnergyReport& report, Notes* notes) {
+  Section section{.title = "Epochs", .blocks = {}};
+  std::vector<std::string> kinds;
+  bool ranks = false;
+  bool nets = false;
+  for (const EpochEnergy& epoch : report.epochs) {
+    ranks |= epoch.rank.has_value();
+    nets |= epoch.energy.net.has_value();
+    for (const Quantity& domain : epoch.domains) {
+      if (domain.in_total && std::find(kinds.begin(), kinds.end(), domain.detail) == kinds.end()) {
+        kinds.push_back(domain.detail);
+      }
+    }
+  }
+  DocumentTable table{.columns = {{"epoch", true}, {"node"}, {"window"}, {"number", true}},
+                      .rows = {}};
+  const auto column = [&](const std::string& title, bool right) {
+    table.columns.push_back({title, right});
+  };
+  if (ranks) column("rank", true);
+  column("time", true);
+  column("total", true);
+  if (nets) column("net", true);
+  column("mean power", true);
+  for (const std::string& kind : kinds) column(kind, true);
+  column("remark", false);
+  for (const EpochEnergy& epoch : report.epochs) {
+    const auto& total = epoch.energy.total;
+    std::vector<std::string> row = {
+        std::to_string(epoch.epoch), epoch.node,
+        epoch.stage.empty() ? epoch.window : fmt::format("{} {}", epoch.stage, epoch.window),
+        std::to_string(epoch.windows)};
+    if (ranks) row.push_back(epoch.rank ? std::to_string(*epoch.rank) : "");
+    row.push_back(epoch.seconds.n > 1 ? EstimateText(epoch.seconds.estimate(), "s")
+                                      : SecondsText(epoch.seconds.mean));
+    row.push_back(!total ? "n/a" : total->n > 1 ? TotalText(total) : JoulesText(total->mean));
+    if (nets) row.push_back(NetText(epoch.energy.net));
+    row.push_back(total && epoch.seconds.mean > 0 ? WithUnit(total->mean / epoch.seconds.mean, "W")
+                                                  : "n/a");
+    for (const std::string& kind : kinds) row.push_back(KindText(epoch, kind));
+    row.push_back(total ? LabelText(epoch.energy) : notes->Remark(epoch.energy));
+    table.rows.push_back(std::move(row));
   }
   AddTable(std::move(table), &section);
   section.blocks.emplace_back(Paragraph{
-      .text = "All counted runs together. A joule counts in every window that is open when it is "
-              "used: sums over windows that overlap are not energies of stages."});
+      .text = fmt::format(
+          "Each row is what a whole node used while these windows were open, the mean of the "
+          "counted runs; by kind of domain behind it. Ranks of one node share its joules, and what "
+          "a "
+          "storage node sends ahead falls into an earlier epoch's time.{}",
+          report.epochs_left_out > 0
+              ? fmt::format(" {} more windows are not listed.", report.epochs_left_out)
+              : "")});
   return section;
 }
 
@@ -313,7 +488,7 @@ Section CounterSection(const EnergyReport& report) {
   return section;
 }
 
-void AddRuns(const Arm& arm, DocumentTable* table) {
+void AddRuns(const Arm& arm, Notes* notes, DocumentTable* table) {
   for (const RunFigures& run : arm.runs) {
     const auto stages = run.labels.find("stages");
     const bool bad = !run.failure.empty();
@@ -323,11 +498,11 @@ void AddRuns(const Arm& arm, DocumentTable* table) {
          run.total.joules && run.seconds > 0 ? WithUnit(*run.total.joules / run.seconds, "W")
                                              : "n/a",
          bad ? "failed: " + run.failure
-             : (run.total.joules ? "counted" : "n/a: " + run.total.cause)});
+             : (run.total.joules ? "counted" : "n/a: " + notes->Remark(run.total))});
   }
 }
 
-Section RunSection(const EnergyReport& report) {
+Section RunSection(const EnergyReport& report, Notes* notes) {
   Section section{.title = "All runs", .blocks = {}};
   DocumentTable table{.columns = {{"run"},
                                   {"began"},
@@ -337,8 +512,8 @@ Section RunSection(const EnergyReport& report) {
                                   {"mean power", true},
                                   {"state"}},
                       .rows = {}};
-  AddRuns(report.arm, &table);
-  if (report.against) AddRuns(*report.against, &table);
+  AddRuns(report.arm, notes, &table);
+  if (report.against) AddRuns(*report.against, notes, &table);
   AddTable(std::move(table), &section);
   return section;
 }
@@ -364,7 +539,13 @@ Document DocumentOf(const EnergyReport& report) {
   Document document{.title = report.title, .sections = {}};
   auto& sections = document.sections;
   sections.push_back(HeadlineSection(report));
-  sections.push_back(EnergySection(report));
+  Notes notes;
+  // Those of domains are the shortest: others end like them.
+  for (const Quantity& domain : report.domains) {
+    if (!domain.total) (void)notes.Remark(domain);
+  }
+  sections.push_back(EnergySection(report, &notes));
+  const auto notes_at = static_cast<std::ptrdiff_t>(sections.size());
   if (!report.warnings.empty()) {
     Section section{.title = "Mind", .blocks = {}};
     for (size_t i = 0; i < report.warnings.size() && i < kMaxWarnings; ++i) {
@@ -390,11 +571,12 @@ Document DocumentOf(const EnergyReport& report) {
   }
   if (!report.nodes.empty()) {
     Section section{.title = "Nodes and domains", .blocks = {}};
-    AddQuantities(report.nodes, "node", &section);
-    AddQuantities(report.domains, "domain", &section);
+    AddQuantities(report.nodes, "node", &notes, &section);
+    AddQuantities(report.domains, "domain", &notes, &section);
     sections.push_back(std::move(section));
   }
-  if (!report.windows.empty()) sections.push_back(WindowSection(report));
+  if (!report.epochs.empty()) sections.push_back(EpochSection(report, &notes));
+  if (!report.windows.empty()) sections.push_back(WindowSection(report, &notes));
   if (Section proxies = ProxySection(report); !proxies.blocks.empty()) {
     sections.push_back(std::move(proxies));
   }
@@ -407,8 +589,11 @@ Document DocumentOf(const EnergyReport& report) {
     sections.push_back(
         OtherJoulesSection(report.modelled, "Modelled, not measured: in no total, no ratio"));
   }
-  sections.push_back(RunSection(report));
+  sections.push_back(RunSection(report, &notes));
   sections.push_back(ConfigurationSection(report));
+  if (Section why = notes.Finish(); !why.blocks.empty()) {
+    sections.insert(sections.begin() + notes_at, std::move(why));
+  }
   return document;
 }
 

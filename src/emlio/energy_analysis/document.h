@@ -32,7 +32,7 @@ struct PowerPlot {
   double seconds = 0;
   struct Series {
     std::string name = {};
-    std::vector<double> watts = {};  // of equal parts of the time
+    std::vector<std::optional<double>> watts = {};  // of equal parts of the time; none: not known
   };
   std::vector<Series> series = {};
   std::vector<Span> spans = {};

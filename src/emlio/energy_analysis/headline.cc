@@ -61,6 +61,8 @@ constexpr auto kFields = std::to_array<HeadlineField>({
     {"system", "environment", "bare metal, container or virtual machine", true},
 });
 
+constexpr size_t kMaxNamed = 500;  // of what is missing: there may be thousands of nodes
+
 bool IsSaid(const Facts& facts, const std::string& key) {
   constexpr std::array<std::string_view, 6> kNothing = {"", "unknown", "n/a", "?", "-", "null"};
   const auto it = facts.find(key);
@@ -121,7 +123,11 @@ Result<std::string> HeadlineText(const Headline& headline) {
     return InvalidArgument(
         "no headline: \"I/O energy\" is the net energy of a stage and nothing else");
   }
-  if (const auto missing = MissingFields(headline); !missing.empty()) {
+  if (auto missing = MissingFields(headline); !missing.empty()) {
+    if (const size_t all = missing.size(); all > kMaxNamed) {
+      missing.resize(kMaxNamed);
+      missing.push_back(fmt::format("and {} more", all - kMaxNamed));
+    }
     return InvalidArgument(fmt::format("no headline: it lacks {}", fmt::join(missing, "; ")));
   }
   std::string line = fmt::format(

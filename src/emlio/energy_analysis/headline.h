@@ -53,8 +53,9 @@ struct Headline {
 // fact that is only "unknown", "n/a", "?" or "-" is missing; "none" with a reason is a fact.
 std::vector<std::string> MissingFields(const Headline& headline);
 
-// The line. kInvalidArgument names every missing field, or why the figure may not stand there: its
-// label, a single run, "I/O energy" of something that is no stage or not net.
+// The line. kInvalidArgument names every missing field (of thousands the first), or why the figure
+// may not stand there: its label, a single run, "I/O energy" of something that is no stage or not
+// net.
 Result<std::string> HeadlineText(const Headline& headline);
 
 }  // namespace emlio::energy_analysis

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "emlio/energy_analysis/document.h"
@@ -16,10 +17,17 @@
 namespace emlio::energy_analysis {
 namespace {
 
-constexpr double kWidth = 960;
-constexpr double kLeft = 64;
-constexpr double kRight = 12;
-constexpr double kTop = 24;
+// Plots are drawn on so many units and scaled to the page. Letters are larger where it is narrow,
+// so there is room for those.
+constexpr double kWidth = 720;
+constexpr double kLeft = 92;
+constexpr double kRight = 20;
+constexpr double kTop = 12;
+constexpr double kPlotHeight = 260;
+constexpr double kLane = 26;  // for a line of names above a plot
+constexpr size_t kMaxLanes = 3;
+constexpr size_t kLongCell = 24;
+constexpr double kLetter = 12.5;  // the widest that a letter may be
 
 constexpr std::string_view kStyle = R"(
 :root{--bg:#fff;--fg:#1b1f24;--dim:#5a6472;--line:#d8dde3;--shade:#7d8ea6;--warn:#9a3412;--warnbg:#fff3e8;
@@ -32,10 +40,14 @@ h2{font-size:1.1rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line);padd
 p{margin:.5rem 0;overflow-wrap:anywhere}.headline{font-size:1.1rem;font-weight:600}
 .warn{background:var(--warnbg);color:var(--warn);padding:.4rem .6rem;border-radius:4px}
 .wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top;border-bottom:1px solid var(--line)}
-th{color:var(--dim);font-weight:600}.r{text-align:right;white-space:nowrap}td{max-width:36rem;overflow-wrap:anywhere}
+th,td{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top;border-bottom:1px solid var(--line);overflow-wrap:break-word}
+th{color:var(--dim);font-weight:600}.r{text-align:right;white-space:nowrap}td{max-width:36rem}td.t{min-width:16rem}
 svg{width:100%;height:auto;display:block;margin:.5rem 0}svg text{fill:var(--dim);font:12px system-ui,sans-serif}
-.axis{stroke:var(--line)}.zero{stroke:var(--dim)}.shade{fill:var(--shade);opacity:.16}.err{stroke:var(--fg);stroke-width:1.5}
+.axis{stroke:var(--line)}.zero{stroke:var(--dim)}.hatch{stroke:var(--dim);stroke-width:2}
+.shade{fill:var(--fg);fill-opacity:.1;stroke:var(--fg);stroke-opacity:.35;stroke-width:.7}
+.err{stroke:var(--fg);stroke-width:2}.key{list-style:none;display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;margin:.3rem 0;
+padding:0;color:var(--dim)}.key i{display:inline-block;width:.8rem;height:.8rem;margin-right:.4rem;vertical-align:-1px}
+.na{color:var(--warn)}@media(max-width:48rem){body{padding:1rem .8rem 3rem}svg text{font-size:22px}}
 )";
 
 std::string Escape(std::string_view text) {
@@ -83,6 +95,28 @@ std::vector<double> Ticks(double low, double high) {
   return ticks;
 }
 
+// What times of that length are told in.
+std::pair<std::string_view, double> TimeUnit(double seconds) {
+  if (seconds >= 2 * 3600) return {"h", 3600};
+  if (seconds >= 600) return {"min", 60};
+  return {"s", 1};
+}
+
+size_t LaneOf(const std::vector<std::string>& kinds, const Span& span) {
+  return static_cast<size_t>(std::find(kinds.begin(), kinds.end(), span.name) - kinds.begin());
+}
+
+// Calls `use(from, to)` for each stretch of parts that are all `value`.
+template <typename Use>
+void ForEachStretch(const std::vector<bool>& parts, bool value, const Use& use) {
+  for (size_t from = 0; from < parts.size();) {
+    size_t to = from;
+    while (to < parts.size() && parts[to] == parts[from]) ++to;
+    if (parts[from] == value) use(from, to);
+    from = to;
+  }
+}
+
 class Writer {
  public:
   template <typename... Args>
@@ -100,7 +134,7 @@ class Writer {
       Add("<tr>");
       for (size_t i = 0; i < row.size(); ++i) {
         const bool right = i < table.columns.size() && table.columns[i].right;
-        Add("<td{}>{}</td>", right ? " class=\"r\"" : "", Escape(row[i]));
+        Add("<td{}>{}</td>", Class(right, row[i]), Escape(row[i]));
       }
       Add("</tr>\n");
     }
@@ -108,73 +142,107 @@ class Writer {
   }
 
   void Plot(const PowerPlot& plot) {
-    constexpr double kHeight = 320;
-    constexpr double kBottom = 36;
-    const double plot_width = kWidth - kLeft - kRight;
-    const double plot_height = kHeight - kTop - kBottom;
     const size_t parts = plot.series.empty() ? 0 : plot.series.front().watts.size();
-    std::vector<double> below(parts, 0);
-    std::vector<double> top(parts, 0);
-    double most = 1;
-    for (const auto& series : plot.series) {
-      for (size_t i = 0; i < parts; ++i) top[i] += series.watts[i];
+    // Above the plot, a line for the names of each kind of window.
+    std::vector<std::string> kinds;
+    for (const Span& span : plot.spans) {
+      if (kinds.size() < kMaxLanes && LaneOf(kinds, span) == kinds.size()) {
+        kinds.push_back(span.name);
+      }
     }
-    for (const double watts : top) most = std::max(most, watts * 1.05);
+    const double top = kTop + kLane * static_cast<double>(kinds.size());
+    const double bottom = top + kPlotHeight;
+    const double plot_width = kWidth - kLeft - kRight;
+    std::vector<double> below(parts, 0);
+    // What is not known of one series is not known of the sum.
+    std::vector<bool> known(parts, true);
+    double most = 0;
+    for (size_t i = 0; i < parts; ++i) {
+      double sum = 0;
+      for (const auto& series : plot.series) {
+        if (!series.watts[i]) known[i] = false;
+        sum += series.watts[i].value_or(0);
+      }
+      if (known[i]) most = std::max(most, sum * 1.05);
+    }
+    if (!(most > 0)) most = 1;
     const auto x = [&](double seconds) {
       const double share = plot.seconds > 0 ? seconds / plot.seconds : 0;
       return kLeft + plot_width * std::clamp(share, 0.0, 1.0);
     };
-    const auto y = [&](double watts) { return kTop + plot_height * (1 - watts / most); };
-    Begin(kHeight, "Power over time");
+    const auto x_part = [&](size_t part) {
+      return kLeft + plot_width * static_cast<double>(part) / static_cast<double>(parts);
+    };
+    const auto y = [&](double watts) { return bottom - kPlotHeight * watts / most; };
+    Begin(bottom + 30, "Power over time");
+    Add("<defs><pattern id=\"unknown\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\" "
+        "patternTransform=\"rotate(45)\"><line class=\"hatch\" x1=\"0\" y1=\"0\" x2=\"0\" "
+        "y2=\"8\"/></pattern></defs>\n");
     for (const double tick : Ticks(0, most)) {
       Line("axis", kLeft, y(tick), kWidth - kRight, y(tick));
-      Text(kLeft - 6, y(tick) + 4, "end", WithUnit(tick, "W"));
+      Text(kLeft - 8, y(tick) + 5, "end", WithUnit(tick, "W"));
     }
-    for (const double tick : Ticks(0, plot.seconds)) {
-      Text(x(tick), kHeight - kBottom + 18, "middle", fmt::format("{:g} s", tick));
-    }
-    double label_end = 0;
-    for (const Span& span : plot.spans) {
-      const double from = x(span.begin_seconds);
-      const double to = std::max(x(span.end_seconds), from + 1);
-      Add("<rect class=\"shade\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\">"
-          "<title>{}: {:.3f} s to {:.3f} s</title></rect>\n",
-          from, kTop, to - from, plot_height, Escape(span.name), span.begin_seconds,
-          span.end_seconds);
-      // Names that would lie upon each other are in the titles only.
-      const double width = 7 * static_cast<double>(span.name.size());
-      if (from >= label_end && width < to - from) {
-        Text(from + 3, kTop - 8, "start", span.name);
-        label_end = from + width + 6;
-      }
+    const auto [unit, unit_seconds] = TimeUnit(plot.seconds);
+    for (const double tick : Ticks(0, plot.seconds / unit_seconds)) {
+      Line("zero", x(tick * unit_seconds), bottom, x(tick * unit_seconds), bottom + 5);
+      Text(x(tick * unit_seconds), bottom + 24, "middle", fmt::format("{:g} {}", tick, unit));
     }
     for (size_t s = 0; s < plot.series.size(); ++s) {
       const auto& series = plot.series[s];
-      Add("<path fill=\"{}\" fill-opacity=\".75\" d=\"M", Color(s));
-      const double part = parts > 0 ? plot.seconds / static_cast<double>(parts) : 0;
-      for (size_t i = 0; i < parts; ++i) {
-        const double level = y(below[i] + series.watts[i]);
-        Add("{:.1f} {:.1f}L{:.1f} {:.1f}L", x(part * static_cast<double>(i)), level,
-            x(part * static_cast<double>(i + 1)), level);
-      }
-      for (size_t i = parts; i-- > 0;) {
-        Add("{:.1f} {:.1f}L{:.1f} {:.1f}{}", x(part * static_cast<double>(i + 1)), y(below[i]),
-            x(part * static_cast<double>(i)), y(below[i]), i > 0 ? "L" : "");
-        below[i] += series.watts[i];
-      }
-      Add("Z\"><title>{}</title></path>\n", Escape(series.name));
-      const double at = kLeft + 110 * static_cast<double>(s);
-      Add("<rect x=\"{:.0f}\" y=\"{}\" width=\"10\" height=\"10\" fill=\"{}\"/>", at, kHeight - 12,
-          Color(s));
-      Text(at + 14, kHeight - 3, "start", series.name);
+      Add("<path fill=\"{}\" d=\"", Color(s));
+      ForEachStretch(known, true, [&](size_t from, size_t to) {
+        char letter = 'M';
+        for (size_t i = from; i < to; ++i) {
+          const double level = y(below[i] + *series.watts[i]);
+          Add("{}{:.1f} {:.1f}L{:.1f} {:.1f}", letter, x_part(i), level, x_part(i + 1), level);
+          letter = 'L';
+        }
+        for (size_t i = to; i-- > from;) {
+          Add("L{:.1f} {:.1f}L{:.1f} {:.1f}", x_part(i + 1), y(below[i]), x_part(i), y(below[i]));
+          below[i] += *series.watts[i];
+        }
+        Add("Z");
+      });
+      Add("\"><title>{}</title></path>\n", Escape(series.name));
     }
-    Add("</svg>\n");
+    ForEachStretch(known, false, [&](size_t from, size_t to) {
+      Add("<rect fill=\"url(#unknown)\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+          "height=\"{:.1f}\"><title>not known</title></rect>\n",
+          x_part(from), top, x_part(to) - x_part(from), kPlotHeight);
+    });
+    std::vector<double> labelled_to(kinds.size(), 0);
+    for (const Span& span : plot.spans) {
+      const double from = x(span.begin_seconds);
+      const double to = std::max(x(span.end_seconds), from + 1);
+      const std::string number = span.epoch ? std::to_string(*span.epoch) : "";
+      const std::string name = span.epoch ? fmt::format("{} {}", span.name, number) : span.name;
+      Add("<rect class=\"shade\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">"
+          "<title>{}: {:.3f} s to {:.3f} s</title></rect>\n",
+          from, top, to - from, kPlotHeight, Escape(name), span.begin_seconds, span.end_seconds);
+      const size_t lane = LaneOf(kinds, span);
+      if (lane >= kinds.size()) continue;
+      // Names that would lie upon each other are in the titles only.
+      for (const std::string& text : {name, number}) {
+        const double width = kLetter * static_cast<double>(text.size());
+        if (text.empty() || from < labelled_to[lane] || width > to - from) continue;
+        Text(from + 2, kTop + kLane * (static_cast<double>(lane) + 1) - 8, "start", text);
+        labelled_to[lane] = from + width;
+        break;
+      }
+    }
+    Line("zero", kLeft, bottom, kWidth - kRight, bottom);
+    Add("</svg>\n<ul class=\"key\">");
+    for (size_t s = 0; s < plot.series.size(); ++s) {
+      Add("<li><i style=\"background:{}\"></i>{}</li>", Color(s), Escape(plot.series[s].name));
+    }
+    Add("</ul>\n");
   }
 
   void Plot(const BarPlot& plot) {
-    constexpr double kRow = 30;
-    const double height = kTop + kRow * static_cast<double>(plot.bars.size()) + 24;
-    constexpr double kNames = 130;
+    constexpr double kRow = 34;
+    constexpr double kNames = 150;
+    constexpr double kValues = 200;
+    const double height = kTop + kRow * static_cast<double>(plot.bars.size()) + 36;
     double low = 0;
     double high = 0;
     for (const auto& bar : plot.bars) {
@@ -183,32 +251,32 @@ class Writer {
     }
     if (!(high > low)) high = low + 1;
     const auto x = [&](double value) {
-      return kNames + (kWidth - kNames - 130) * (value - low) / (high - low);
+      return kNames + (kWidth - kNames - kValues) * (value - low) / (high - low);
     };
     Begin(height, "Energy of each stage");
     for (const double tick : Ticks(low, high)) {
-      Line("axis", x(tick), kTop - 6, x(tick), height - 20);
-      Text(x(tick), height - 6, "middle", WithUnit(tick, plot.unit));
+      Line("axis", x(tick), kTop - 6, x(tick), height - 30);
+      Text(x(tick), height - 8, "middle", WithUnit(tick, plot.unit));
     }
-    Line("zero", x(0), kTop - 6, x(0), height - 20);
+    Line("zero", x(0), kTop - 6, x(0), height - 30);
     for (size_t i = 0; i < plot.bars.size(); ++i) {
       const auto& bar = plot.bars[i];
       const double top = kTop + kRow * static_cast<double>(i);
-      Text(kNames - 8, top + 15, "end", bar.name);
-      Add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"18\" fill=\"{}\"/>\n",
+      const double middle = top + 12;
+      Text(kNames - 10, middle + 5, "end", bar.name);
+      Add("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"20\" fill=\"{}\"/>\n",
           x(std::min(bar.value, 0.0)), top + 2, std::abs(x(bar.value) - x(0)), Color(i));
       double end = x(std::max(bar.value, 0.0));
       std::string text = WithUnit(bar.value, plot.unit);
       if (bar.interval) {
-        const double middle = top + 11;
         Line("err", x(bar.interval->low), middle, x(bar.interval->high), middle);
         for (const double limit : {bar.interval->low, bar.interval->high}) {
-          Line("err", x(limit), middle - 5, x(limit), middle + 5);
+          Line("err", x(limit), middle - 6, x(limit), middle + 6);
         }
         end = std::max(end, x(bar.interval->high));
         text = WithSpread(bar.value, (bar.interval->high - bar.interval->low) / 2, plot.unit);
       }
-      Text(end + 8, top + 15, "start", text);
+      Text(end + 8, middle + 5, "start", text);
     }
     Add("</svg>\n");
   }
@@ -216,6 +284,12 @@ class Writer {
   std::string Take() { return std::move(text_); }
 
  private:
+  // Of a cell: numbers to the right, long text in lines that can be read.
+  static std::string_view Class(bool right, std::string_view cell) {
+    if (cell == "n/a") return right ? " class=\"r na\"" : " class=\"na\"";
+    if (right) return " class=\"r\"";
+    return cell.size() > kLongCell ? " class=\"t\"" : "";
+  }
   void Begin(double height, std::string_view title) {
     Add("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, height, title);
   }

@@ -6,9 +6,15 @@
 #include <cmath>
 
 namespace emlio::energy_analysis {
+namespace {
+
+// Of one part's time and all sources: less is not known well enough to be drawn.
+constexpr double kLeastKnown = 0.9;
+
+}  // namespace
 
 PowerTrace::PowerTrace(int64_t begin_ns, int64_t end_ns, size_t parts)
-    : begin_ns_(begin_ns), end_ns_(end_ns), joules_(parts) {}
+    : begin_ns_(begin_ns), end_ns_(end_ns), joules_(parts), known_ns_(parts) {}
 
 void PowerTrace::Add(Cursor* cursor, const energy::Sample& sample, int64_t offset_ns) {
   if (cursor->started && !sample.knot) return;
@@ -32,26 +38,25 @@ void PowerTrace::AddEnergy(int64_t from_ns, int64_t to_ns, double joules) {
   for (size_t part = first; part < joules_.size(); ++part) {
     const double begin = part_ns * static_cast<double>(part);
     if (begin >= to) break;
-    joules_[part] += watts_ns * (std::min(to, begin + part_ns) - std::max(from, begin));
+    const double known_ns = std::min(to, begin + part_ns) - std::max(from, begin);
+    joules_[part] += watts_ns * known_ns;
+    known_ns_[part] += known_ns;
   }
 }
 
-double PowerTrace::Watts(size_t part) const {
-  const double part_s =
-      static_cast<double>(end_ns_ - begin_ns_) * 1e-9 / static_cast<double>(joules_.size());
-  return joules_[part] / part_s;
+std::optional<double> PowerTrace::Watts(size_t part) const {
+  const double part_ns =
+      static_cast<double>(end_ns_ - begin_ns_) / static_cast<double>(joules_.size());
+  const auto sources = static_cast<double>(std::max<size_t>(sources_, 1));
+  const double known = known_ns_[part] / (part_ns * sources);
+  if (known < kLeastKnown) return std::nullopt;
+  return joules_[part] / (part_ns * 1e-9 * known);
 }
 
 double PowerTrace::joules() const {
   double sum = 0;
   for (const double part : joules_) sum += part;
   return sum;
-}
-
-void PowerTrace::Add(const PowerTrace& other) {
-  for (size_t i = 0; i < joules_.size() && i < other.joules_.size(); ++i) {
-    joules_[i] += other.joules_[i];
-  }
 }
 
 }  // namespace emlio::energy_analysis

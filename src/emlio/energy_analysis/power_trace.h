@@ -32,19 +32,23 @@ class PowerTrace {
   // So much energy, spread evenly over a time; what lies outside the stretch is left out.
   void AddEnergy(int64_t from_ns, int64_t to_ns, double joules);
 
+  // Says that so many domains are added, which is what knowing all of a part is measured by.
+  void AddSource() { ++sources_; }
+
   size_t parts() const { return joules_.size(); }
   int64_t begin_ns() const { return begin_ns_; }
   int64_t end_ns() const { return end_ns_; }
-  // Of one part; 0 where nothing is known.
-  double Watts(size_t part) const;
+  // Of one part, over the time of it that is known; none where most of it is not, or where one of
+  // the sources was silent: what is missing is not 0.
+  std::optional<double> Watts(size_t part) const;
   double joules() const;
-  // Adds what another one of the same stretch and parts has.
-  void Add(const PowerTrace& other);
 
  private:
   int64_t begin_ns_;
   int64_t end_ns_;
   std::vector<double> joules_;
+  std::vector<double> known_ns_;  // summed over all sources
+  size_t sources_ = 0;
 };
 
 }  // namespace emlio::energy_analysis

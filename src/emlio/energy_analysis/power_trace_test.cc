@@ -2,12 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy_analysis/power_trace.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "emlio/base/clock.h"
 
 namespace emlio::energy_analysis {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Optional;
+
+std::vector<std::optional<double>> WattsOf(const PowerTrace& trace) {
+  std::vector<std::optional<double>> watts;
+  for (size_t part = 0; part < trace.parts(); ++part) watts.push_back(trace.Watts(part));
+  return watts;
+}
 
 energy::Sample At(int64_t ms, double joules, bool knot = true, int64_t void_ms = 0) {
   energy::Sample sample;
@@ -37,10 +47,8 @@ TEST(PowerTraceTest, AStepOfPowerIsSeenWhereItIs) {
   trace.Add(&cursor, At(0, 0));
   trace.Add(&cursor, At(2000, 20));
   trace.Add(&cursor, At(4000, 120));
-  EXPECT_DOUBLE_EQ(trace.Watts(0), 10);
-  EXPECT_DOUBLE_EQ(trace.Watts(1), 10);
-  EXPECT_DOUBLE_EQ(trace.Watts(2), 50);
-  EXPECT_DOUBLE_EQ(trace.Watts(3), 50);
+  EXPECT_THAT(WattsOf(trace),
+              ElementsAre(Optional(10.0), Optional(10.0), Optional(50.0), Optional(50.0)));
 }
 
 TEST(PowerTraceTest, BetweenStepsOfACounterPowerIsEven) {
@@ -49,28 +57,35 @@ TEST(PowerTraceTest, BetweenStepsOfACounterPowerIsEven) {
   trace.Add(&cursor, At(0, 0));
   for (int i = 1; i < 10; ++i) trace.Add(&cursor, At(100 * i, 0, false));
   trace.Add(&cursor, At(1000, 30));
-  for (size_t part = 0; part < 10; ++part) EXPECT_NEAR(trace.Watts(part), 30, 1e-9);
+  for (size_t part = 0; part < 10; ++part) EXPECT_NEAR(trace.Watts(part).value(), 30, 1e-9);
 }
 
-TEST(PowerTraceTest, VoidTimeIsEmptyAndOutsideIsLeftOut) {
+TEST(PowerTraceTest, VoidTimeIsNotKnownAndOutsideIsLeftOut) {
   PowerTrace trace(kNsPerSecond, 3 * kNsPerSecond, 2);
   PowerTrace::Cursor cursor;
   trace.Add(&cursor, At(0, 0));
   trace.Add(&cursor, At(2000, 20));
   trace.Add(&cursor, At(3000, 900, true, 500));
   trace.Add(&cursor, At(4000, 910, true, 500));
-  EXPECT_DOUBLE_EQ(trace.Watts(0), 10);
-  EXPECT_DOUBLE_EQ(trace.Watts(1), 0);
+  EXPECT_THAT(WattsOf(trace), ElementsAre(Optional(10.0), std::nullopt));
 }
 
-TEST(PowerTraceTest, TracesOfTheSameTimeAddUp) {
-  PowerTrace a(0, kNsPerSecond, 2);
-  PowerTrace b(0, kNsPerSecond, 2);
-  a.AddEnergy(0, kNsPerSecond, 10);
-  b.AddEnergy(kNsPerSecond / 2, kNsPerSecond, 10);
-  a.Add(b);
-  EXPECT_DOUBLE_EQ(a.Watts(0), 10);
-  EXPECT_DOUBLE_EQ(a.Watts(1), 30);
+TEST(PowerTraceTest, ASourceThatIsSilentMakesTheSumUnknown) {
+  PowerTrace trace(0, 2 * kNsPerSecond, 2);
+  for (const bool goes_on : {true, false}) {
+    trace.AddSource();
+    PowerTrace::Cursor cursor;
+    trace.Add(&cursor, At(0, 0));
+    trace.Add(&cursor, At(1000, 20));
+    if (goes_on) trace.Add(&cursor, At(2000, 40));
+  }
+  EXPECT_THAT(WattsOf(trace), ElementsAre(Optional(40.0), std::nullopt));
+}
+
+TEST(PowerTraceTest, AShortGapIsNoDipOfPower) {
+  PowerTrace trace(0, kNsPerSecond, 1);
+  trace.AddEnergy(0, 950 * kNsPerMs, 95);
+  EXPECT_NEAR(trace.Watts(0).value(), 100, 1e-9);
 }
 
 }  // namespace

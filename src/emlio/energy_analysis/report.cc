@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "emlio/energy_analysis/numbers.h"
 
@@ -60,15 +61,16 @@ class Gather {
   }
   void Add(const Figure& figure, double seconds) {
     if (!figure.joules) {
-      if (quantity_.cause.empty()) quantity_.cause = figure.cause;
+      SayOnce(figure);
       missing_ = true;
       return;
     }
     joules_.push_back(*figure.joules);
     seconds_.push_back(seconds);
     quantity_.label = std::max(quantity_.label, figure.label);
-    if (quantity_.cause.empty()) quantity_.cause = figure.cause;
+    SayOnce(figure);
   }
+  const std::string& name() const { return quantity_.name; }
   void SetOutside(const std::string& why) {
     quantity_.in_total = false;
     if (quantity_.cause.empty()) quantity_.cause = why;
@@ -87,6 +89,12 @@ class Gather {
   }
 
  private:
+  void SayOnce(const Figure& figure) {
+    if (!quantity_.cause.empty()) return;
+    quantity_.cause = figure.cause;
+    quantity_.fix = figure.fix;
+  }
+
   Quantity quantity_;
   std::vector<double> joules_;
   std::vector<double> seconds_;
@@ -99,6 +107,23 @@ const Summary* BaselineOf(const std::optional<NamedBaseline>& baseline, const st
     if (one.domain == domain) return &one.watts;
   }
   return nullptr;
+}
+
+// A node's baseline is the sum of its domains'; their scatter is taken as independent.
+std::optional<Summary> NodeBaseline(const std::optional<NamedBaseline>& baseline,
+                                    const std::string& node) {
+  if (!baseline) return std::nullopt;
+  Summary sum;
+  double variance = 0;
+  for (const DomainBaseline& one : baseline->baseline.domains) {
+    if (!one.domain.starts_with(node + "/")) continue;
+    sum.n = one.watts.n;
+    sum.mean += one.watts.mean;
+    variance += one.watts.sd * one.watts.sd;
+  }
+  if (sum.n == 0) return std::nullopt;
+  sum.sd = std::sqrt(variance);
+  return sum;
 }
 
 std::vector<PerUnit> PerUnitOf(const std::vector<const RunFigures*>& runs,
@@ -157,10 +182,12 @@ Arm MakeArm(std::string name, std::vector<RunFigures> runs,
   Gather energy("energy");
   std::vector<const RunFigures*> counted;
   std::vector<double> seconds, watts;
-  std::string cause;
+  Figure missing;
   for (const RunFigures* run : JobRuns(arm.runs)) {
     if (!IsGood(*run)) {
-      if (cause.empty()) cause = run->failure.empty() ? run->total.cause : run->failure;
+      if (missing.cause.empty()) {
+        missing = run->failure.empty() ? run->total : Figure{.cause = run->failure};
+      }
       continue;
     }
     counted.push_back(run);
@@ -168,9 +195,13 @@ Arm MakeArm(std::string name, std::vector<RunFigures> runs,
     seconds.push_back(run->seconds);
     watts.push_back(*run->total.joules / run->seconds);
   }
+  arm.whole = JobRuns(arm.runs).size();
   arm.good = counted.size();
   arm.energy = energy.Finish(baseline ? &baseline->baseline.watts : nullptr);
-  if (!arm.energy.total) arm.energy.cause = cause;
+  if (!arm.energy.total) {
+    arm.energy.cause = missing.cause;
+    arm.energy.fix = missing.fix;
+  }
   arm.seconds = Summarise(seconds);
   arm.watts = Summarise(watts);
   arm.per_unit = PerUnitOf(counted, baseline);
@@ -202,24 +233,58 @@ void AddNodesAndDomains(const std::optional<NamedBaseline>& baseline, EnergyRepo
     }
   }
   for (const std::string& name : node_order) {
-    // A node's baseline is the sum of its domains'; their scatter is taken as independent.
-    Summary sum;
-    bool known = baseline.has_value();
-    double variance = 0;
-    if (baseline) {
-      for (const DomainBaseline& one : baseline->baseline.domains) {
-        if (!one.domain.starts_with(name + "/")) continue;
-        sum.n = one.watts.n;
-        sum.mean += one.watts.mean;
-        variance += one.watts.sd * one.watts.sd;
-      }
-      known = sum.n > 0;
-    }
-    sum.sd = std::sqrt(variance);
-    report->nodes.push_back(nodes.at(name).Finish(known ? &sum : nullptr));
+    const auto of_node = NodeBaseline(baseline, name);
+    report->nodes.push_back(nodes.at(name).Finish(of_node ? &*of_node : nullptr));
   }
   for (const std::string& name : domain_order) {
     report->domains.push_back(domains.at(name).Finish(BaselineOf(baseline, name)));
+  }
+}
+
+void AddEpochs(const std::optional<NamedBaseline>& baseline, EnergyReport* report) {
+  struct Row {
+    explicit Row(const EpochFigures& first) : energy(first.node) {
+      for (const EpochFigures::Domain& domain : first.domains) {
+        domains.emplace_back(first.node + "/" + domain.id, domain.kind);
+        if (!domain.in_total) domains.back().SetOutside("");
+      }
+    }
+    EpochEnergy epoch;
+    Gather energy;
+    std::vector<Gather> domains;
+    std::vector<double> seconds;
+  };
+  using Key = std::tuple<int64_t, std::string, std::string, std::optional<int64_t>, std::string>;
+  std::map<Key, Row> rows;
+  for (const RunFigures* run : JobRuns(report->arm.runs)) {
+    // Where no run is good, what there is of the others says why.
+    if (!IsGood(*run) && report->arm.good > 0) continue;
+    report->epochs_left_out += run->epochs_left_out;
+    for (const EpochFigures& one : run->epochs) {
+      const Key key{one.epoch, one.name, one.stage, one.rank, one.node};
+      Row& row = rows.try_emplace(key, one).first->second;
+      row.epoch.epoch = one.epoch;
+      row.epoch.rank = one.rank;
+      row.epoch.node = one.node;
+      row.epoch.window = one.name;
+      row.epoch.stage = one.stage;
+      row.epoch.windows += one.windows;
+      row.seconds.push_back(one.seconds);
+      row.energy.Add(one.energy, one.seconds);
+      for (size_t i = 0; i < row.domains.size() && i < one.domains.size(); ++i) {
+        row.domains[i].Add(one.domains[i].figure, one.seconds);
+      }
+    }
+  }
+  for (auto& [key, row] : rows) {
+    EpochEnergy& epoch = row.epoch;
+    epoch.seconds = Summarise(row.seconds);
+    const auto of_node = NodeBaseline(baseline, epoch.node);
+    epoch.energy = row.energy.Finish(of_node ? &*of_node : nullptr);
+    for (Gather& domain : row.domains) {
+      epoch.domains.push_back(domain.Finish(BaselineOf(baseline, domain.name())));
+    }
+    report->epochs.push_back(std::move(epoch));
   }
 }
 
@@ -232,6 +297,7 @@ void AddWindows(EnergyReport* report) {
       if (is_new) continue;
       WindowFigures& sum = row->second;
       sum.windows += window.windows;
+      sum.nodes = std::max(sum.nodes, window.nodes);
       sum.seconds += window.seconds;
       const Figure both[] = {sum.energy, window.energy};
       sum.energy = SumOf(both);
@@ -397,16 +463,36 @@ void JudgeClocks(EnergyReport* report) {
   }
 }
 
-void AddQualityWarnings(EnergyReport* report) {
-  for (const RunFigures& run : report->arm.runs) {
-    for (const energy::Note& note : run.notes) {
-      report->warnings.push_back(fmt::format(
-          "run {}{}: {}", run.id, note.node.empty() ? "" : ", node " + note.node, note.text));
+// What is to be said of nodes in runs. What is the same in several runs is said once.
+class RunWarnings {
+ public:
+  void Add(const std::string& run, const std::string& node, const std::string& text) {
+    const std::string full = node.empty() ? text : fmt::format("node {}: {}", node, text);
+    auto [at, is_new] = runs_.try_emplace(full);
+    if (is_new) order_.push_back(full);
+    at->second.insert(run);
+  }
+  void Finish(size_t runs, std::vector<std::string>* warnings) const {
+    for (const std::string& text : order_) {
+      const std::set<std::string>& in = runs_.at(text);
+      warnings->push_back(runs == 1 ? text
+                          : in.size() == 1
+                              ? fmt::format("run {}, {}", *in.begin(), text)
+                              : fmt::format("{} ({} of {} runs)", text, in.size(), runs));
     }
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> runs_;
+  std::vector<std::string> order_;
+};
+
+void AddQualityWarnings(EnergyReport* report) {
+  RunWarnings warnings;
+  for (const RunFigures& run : report->arm.runs) {
+    for (const energy::Note& note : run.notes) warnings.Add(run.id, note.node, note.text);
     for (const NodeFigures& node : run.nodes) {
-      const auto say = [&](const std::string& text) {
-        report->warnings.push_back(fmt::format("run {}, node {}: {}", run.id, node.name, text));
-      };
+      const auto say = [&](const std::string& text) { warnings.Add(run.id, node.name, text); };
       if (node.ticks_dropped > 0) {
         say(fmt::format("{} samples did not reach the store", node.ticks_dropped));
       }
@@ -427,8 +513,12 @@ void AddQualityWarnings(EnergyReport* report) {
       if (run.nodes.size() > 1 && !node.clock_bound_ns) {
         say("how far its clock is from the others' is not known");
       }
+      if (run.nodes.size() > 1 && node.clock_synchronised == false) {
+        say("its kernel says that its clock is not synchronised");
+      }
     }
   }
+  warnings.Finish(report->arm.runs.size(), &report->warnings);
 }
 
 std::string MeterText(const ReportInput& input, const Arm& arm) {
@@ -491,6 +581,7 @@ Facts KnownFacts(const EnergyReport& report) {
   int64_t bound_ns = 0;
   int64_t period_ns = 0;
   bool bounds_known = true;
+  std::optional<bool> synchronised;  // all of those that say
   for (const RunFigures& run : report.arm.runs) {
     ids.push_back(run.id);
     if (!IsGood(run)) failed.push_back(run.id);
@@ -500,6 +591,9 @@ Facts KnownFacts(const EnergyReport& report) {
       intervals.insert(WithUnit(static_cast<double>(node.interval_ns) * 1e-9, "s"));
       period_ns = std::max(period_ns, node.update_period_ns);
       bounds_known &= node.clock_bound_ns.has_value();
+      if (node.clock_synchronised) {
+        synchronised = synchronised.value_or(true) && *node.clock_synchronised;
+      }
       bound_ns = std::max(bound_ns, node.clock_bound_ns.value_or(0));
       if (node.sampler.elapsed_ns > 0) {
         core_percent = std::max(core_percent, 100 * static_cast<double>(node.sampler.cpu_ns) /
@@ -534,9 +628,12 @@ Facts KnownFacts(const EnergyReport& report) {
     facts["quality.edge_uncertainty"] = fmt::format("at most {} a run", JoulesText(edge_joules));
   }
   if (nodes.size() <= 1) {
-    facts.emplace("quality.clock_bound", "none: one node");
+    facts.emplace("quality.clock_bound", synchronised == false
+                                             ? "none: one node, whose clock is not synchronised"
+                                             : "none: one node");
   } else if (bounds_known) {
-    facts.emplace("quality.clock_bound", WithUnit(static_cast<double>(bound_ns) * 1e-9, "s"));
+    facts.emplace("quality.clock_bound", WithUnit(static_cast<double>(bound_ns) * 1e-9, "s") +
+                                             (synchronised == false ? ", not synchronised" : ""));
   }
   double gap = 0;
   for (const CounterCheck& check : report.counter_checks) {
@@ -607,12 +704,17 @@ void CompleteFacts(const Facts& said, std::vector<RunFigures>* runs) {
   for (RunFigures& run : *runs) {
     for (const auto& [key, value] : said) run.facts[key] = value;
     std::optional<int64_t> bytes, records;
+    std::set<int64_t> epochs;
+    for (const EpochFigures& epoch : run.epochs) epochs.insert(epoch.epoch);
     for (const WindowFigures& window : run.windows) {
       bytes = std::max(bytes, window.proxies.bytes_delivered);
       records = std::max(records, window.proxies.records_delivered);
     }
     if (bytes) run.facts.emplace("work.bytes", std::to_string(*bytes));
     if (records) run.facts.emplace("work.samples", std::to_string(*records));
+    if (!epochs.empty() && run.epochs_left_out == 0) {
+      run.facts.emplace("work.epochs", std::to_string(epochs.size()));
+    }
   }
 }
 
@@ -639,6 +741,7 @@ EnergyReport MakeReport(ReportInput input) {
   }
   AddNodesAndDomains(report.baseline, &report);
   AddWindows(&report);
+  AddEpochs(report.baseline, &report);
   AddStages(input, &report);
   AddCounterChecks(&report);
   AddRatios(&report);

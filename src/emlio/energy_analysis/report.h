@@ -55,6 +55,7 @@ struct Quantity {
   std::string detail = {};  // kind and source of a domain; role of a node
   Label label = Label::kNone;
   std::string cause = {};             // why there are none, or why they are outside the total
+  std::string fix = {};               // what helps
   std::optional<Summary> total = {};  // none: n/a
   std::optional<Estimate> net = {};
   bool in_total = true;
@@ -67,10 +68,24 @@ struct PerUnit {
   std::optional<Estimate> net = {};
 };
 
+// An epoch as one node saw it, over the good runs.
+struct EpochEnergy {
+  int64_t epoch = 0;
+  std::optional<int64_t> rank = {};
+  std::string node = {};
+  std::string window = {};  // "epoch" where batches are used, "serve" where they are sent
+  std::string stage = {};
+  size_t windows = 0;  // of all runs
+  Summary seconds = {};
+  Quantity energy;                     // of the whole node
+  std::vector<Quantity> domains = {};  // `detail` is the kind
+};
+
 struct Arm {
   std::string name = {};
   std::vector<RunFigures> runs = {};  // all of them
-  size_t good = 0;                    // that ended well and have joules
+  size_t whole = 0;                   // those of the whole job, not of some of its stages
+  size_t good = 0;                    // of these: that ended well and have joules
   Quantity energy;
   Summary seconds = {};
   Summary watts = {};
@@ -103,6 +118,8 @@ struct EnergyReport {
   std::vector<Quantity> nodes = {};
   std::vector<Quantity> domains = {};
   std::vector<WindowFigures> windows = {};  // of all good runs, summed
+  std::vector<EpochEnergy> epochs = {};     // in order, those of one node beside the other's
+  size_t epochs_left_out = 0;
   std::optional<Ladder> ladder = {};
   std::optional<Shapley> shapley = {};
   std::string no_stages = {};  // why there are none; empty: there are, or nobody asked

@@ -14,6 +14,8 @@ namespace emlio::energy_analysis {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -143,6 +145,45 @@ TEST(ReportTest, JoulesForEachUnitOfWorkNodeAndDomain) {
   EXPECT_NEAR(report.domains[1].net->value, 200, 5);
 }
 
+TEST(ReportTest, EpochsHaveMeansOverRunsOfEachNodeAndDomain) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    for (const int64_t number : {0, 1}) {
+      EpochFigures epoch{.epoch = number, .node = "node1", .name = "epoch", .windows = 1};
+      epoch.seconds = run.seconds / 2;
+      epoch.energy = run.total;
+      *epoch.energy.joules /= 2;
+      for (const DomainFigures& domain : run.nodes[0].domains) {
+        epoch.domains.push_back({domain.id, domain.kind, true, domain.figure});
+        *epoch.domains.back().figure.joules /= 2;
+      }
+      run.epochs.push_back(epoch);
+    }
+    run.facts.erase("work.epochs");
+  }
+  input.runs[1].failure = "exit status 1";
+  EnergyReport report = MakeReport(input);
+  ASSERT_EQ(report.epochs.size(), 2u);
+  EXPECT_EQ(report.epochs[1].epoch, 1);
+  EXPECT_EQ(report.epochs[1].energy.total->n, 5u);
+  EXPECT_NEAR(report.epochs[1].energy.total->mean, 5000, 30);
+  EXPECT_NEAR(report.epochs[1].energy.net->value, 2600, 30);
+  ASSERT_EQ(report.epochs[1].domains.size(), 2u);
+  EXPECT_EQ(report.epochs[1].domains[1].name, "node1/dram-0");
+  EXPECT_NEAR(report.epochs[1].domains[1].total->mean, 500, 5);
+  EXPECT_NEAR(report.epochs[1].domains[1].net->value, 100, 5);
+  // How many there were is known then.
+  EXPECT_EQ(report.arm.per_unit.back().unit, "epoch");
+  EXPECT_NEAR(report.arm.per_unit.back().total.value, 5000, 30);
+  EXPECT_THAT(TextOf(DocumentOf(report)), HasSubstr("1 | node1 | epoch | "));
+
+  input.runs[2].epochs[1].energy = {.cause = "a gap"};
+  report = MakeReport(input);
+  EXPECT_TRUE(report.epochs[0].energy.total);
+  EXPECT_FALSE(report.epochs[1].energy.total);
+  EXPECT_THAT(TextOf(DocumentOf(report)), HasSubstr("a gap"));
+}
+
 TEST(ReportTest, FailedRunsAreListedAndNotCounted) {
   ReportInput input = SomeInput();
   input.runs[2].failure = "exit status 1";
@@ -172,6 +213,11 @@ TEST(ReportTest, RatiosOfEnergyTimeAndPowerComeFromTheSameRuns) {
   EXPECT_NEAR(report.ratios[2].ratio.value, 0.5, 0.01);
   EXPECT_EQ(report.ratios[3].name, "mean power");
   EXPECT_NEAR(report.ratios[3].ratio.value, 1, 0.01);
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, ContainsRegex("these runs \\| 6 \\| total energy \\| 10.0 kJ \\| [0-9.]+ J"));
+  EXPECT_THAT(text, ContainsRegex("slow \\| 6 \\| time \\| 200 s \\| [0-9.]+ ms"));
+  EXPECT_THAT(text, ContainsRegex("slow \\| 6 \\| mean power \\| [0-9.]+ W \\| [0-9.]+ mW"));
+  EXPECT_THAT(text, ContainsRegex("total energy \\| 0.5[0-9]+ \\(95 %: 0"));
 }
 
 TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
@@ -180,6 +226,19 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_EQ(report.headline, "");
   EXPECT_THAT(report.no_headline, HasSubstr("work.dataset"));
   EXPECT_THAT(report.no_headline, HasSubstr("node node1: system.cpu"));
+  report.headline_parts.nodes[0].name = "node1 (compute)";
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("There is no headline"));
+  EXPECT_THAT(text, HasSubstr("work: dataset (its name and version), sample_bytes ("));
+  EXPECT_THAT(text, HasSubstr("node node1 (compute): system: cpu (model), sockets ("));
+  // Of many nodes that lack the same some are named.
+  for (int i = 2; i < 1000; ++i) {
+    report.headline_parts.nodes.push_back({.name = "node" + std::to_string(i), .facts = {}});
+  }
+  const Document large = DocumentOf(report);
+  EXPECT_THAT(TextOf(large), HasSubstr("node node2: system, node node3: system and 996 more: cpu"));
+  EXPECT_LT(large.sections[0].blocks.size(), 10u);
+  EXPECT_LT(HeadlineText(report.headline_parts).status().message().size(), 50'000u);
   for (const HeadlineField& field : HeadlineFields()) {
     // What a report knows by itself it takes from the runs.
     const std::string key = field.key();
@@ -312,6 +371,31 @@ TEST(ReportTest, ClocksThatDifferTooMuchAreFlaggedAndThenRefused) {
   EXPECT_FALSE(report_with(101).windows[0].energy.joules);
 }
 
+TEST(ReportTest, AClockThatIsNotSynchronisedIsSaidToBe) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) run.nodes[0].clock_synchronised = false;
+  EnergyReport report = MakeReport(input);
+  EXPECT_EQ(report.headline_parts.facts.at("quality.clock_bound"),
+            "none: one node, whose clock is not synchronised");
+  for (RunFigures& run : input.runs) {
+    run.nodes.push_back(run.nodes[0]);
+    run.nodes[1].name = "node2";
+    run.nodes[0].clock_bound_ns = run.nodes[1].clock_bound_ns = kNsPerMs;
+    run.nodes[1].clock_synchronised = true;
+  }
+  report = MakeReport(input);
+  // Once, though it is so in every run.
+  EXPECT_THAT(report.warnings, ElementsAre("node node1: its kernel says that its clock is not "
+                                           "synchronised (6 of 6 runs)"));
+  for (size_t i = 1; i < input.runs.size(); ++i) input.runs[i].nodes[0].clock_synchronised = true;
+  EXPECT_THAT(
+      MakeReport(input).warnings,
+      ElementsAre("run r0, node node1: its kernel says that its clock is not synchronised"));
+  EXPECT_THAT(report.headline_parts.facts.at("quality.clock_bound"), HasSubstr("not synchronised"));
+  for (RunFigures& run : input.runs) run.nodes[0].clock_synchronised.reset();
+  EXPECT_THAT(MakeReport(input).warnings, Not(Contains(HasSubstr("not synchronised"))));
+}
+
 TEST(ReportTest, OnlyWhatWasComparedWithAMeterIsSaidToBe) {
   ReportInput input = SomeInput();
   EXPECT_EQ(MakeReport(input).meter, kNotValidated);
@@ -336,8 +420,28 @@ TEST(ReportTest, AHostWithoutCountersGivesAReportWithoutNumbers) {
   const std::string text = TextOf(DocumentOf(report));
   EXPECT_THAT(text, HasSubstr("There are no joules: no counter"));
   EXPECT_THAT(text,
-              HasSubstr("node1/package-0 | package, powercap | n/a | n/a | n/a | no counter"));
+              HasSubstr("node1/package-0 | package, powercap | n/a | n/a | n/a | no counter; fix: "
+                        "measure the host"));
   EXPECT_THAT(text, Not(HasSubstr(" 0 J")));
+}
+
+TEST(ReportTest, LongReasonsAreSaidOnceWithTheirFix) {
+  ReportInput input = SomeInput();
+  input.baseline.reset();
+  const std::string cause = "perf: there is none; powercap: there is none; hwmon: there is none";
+  for (RunFigures& run : input.runs) {
+    run.total = {.cause = "node1: package-0 n/a: " + cause, .fix = "measure the host"};
+    run.nodes[0].total = {.cause = "package-0 n/a: " + cause, .fix = "measure the host"};
+    for (auto& domain : run.nodes[0].domains) {
+      domain.figure = {.cause = cause, .fix = "measure the host"};
+    }
+  }
+  const std::string text = TextOf(DocumentOf(MakeReport(input)));
+  EXPECT_THAT(text, HasSubstr("Note 1: " + cause + ". Fix: measure the host."));
+  EXPECT_EQ(text.find(cause), text.rfind(cause));
+  EXPECT_THAT(text, HasSubstr("There are no joules: node1: package-0 n/a: note 1"));
+  EXPECT_THAT(text, HasSubstr("n/a | package-0 n/a: note 1"));
+  EXPECT_THAT(text, Not(HasSubstr("Note 2")));
 }
 
 TEST(HtmlTest, ThePageIsWholeAndNeedsNothingFromElsewhere) {
@@ -356,6 +460,27 @@ TEST(HtmlTest, ThePageIsWholeAndNeedsNothingFromElsewhere) {
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme:dark"));
   for (const char* outside : {"<script", "src=", "href=", "http:", "https:", "url(", "@import"}) {
     EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+}
+
+TEST(HtmlTest, PowerThatIsNotKnownIsHatchedAndNotZero) {
+  Document document{.title = "gap", .sections = {{.title = "s", .blocks = {}}}};
+  PowerPlot plot{.seconds = 4, .series = {}, .spans = {{"epoch", 0, 2, 0}, {"serve", 1, 4, 0}}};
+  plot.series.push_back({"package", {10.0, 10.0, std::nullopt, 10.0}});
+  plot.series.push_back({"dram", {5.0, 5.0, 5.0, 5.0}});
+  document.sections[0].blocks.emplace_back(plot);
+  const std::string page = RenderHtml(document);
+  EXPECT_THAT(page, HasSubstr("fill=\"url(#unknown)\""));
+  EXPECT_THAT(page, HasSubstr("<title>not known</title>"));
+  // Each series has two pieces, before and behind.
+  const size_t package = page.find("<title>package</title>");
+  const std::string path = page.substr(page.rfind("<path", package), package);
+  EXPECT_EQ(std::count(path.begin(), path.begin() + path.find('>'), 'Z'), 2);
+  EXPECT_THAT(page, HasSubstr(">epoch 0<"));
+  EXPECT_THAT(page, HasSubstr(">serve 0<"));
+  // Nothing but the page's own pattern is referred to.
+  for (size_t at = page.find("url("); at != std::string::npos; at = page.find("url(", at + 1)) {
+    EXPECT_EQ(page.substr(at, 5), "url(#");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "emlio/base/clock.h"
@@ -20,6 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxSpans = 200;
+constexpr char kWholeRun[] = "run";  // the window that is a node's part of the run
 constexpr int kMaxJsonDepth = 8;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -100,10 +102,11 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
   figures.sampler = info.sampler;
   figures.ticks_dropped = node.ticks_dropped;
   figures.clock_bound_ns = ClockBound(info);
-  figures.clock_synchronised =
-      !info.clock.empty() &&
-      std::all_of(info.clock.begin(), info.clock.end(),
-                  [](const energy::ClockReading& reading) { return reading.synchronised; });
+  if (!info.clock.empty()) {
+    figures.clock_synchronised =
+        std::all_of(info.clock.begin(), info.clock.end(),
+                    [](const energy::ClockReading& reading) { return reading.synchronised; });
+  }
   for (const energy::Absence& absence : info.absent) {
     figures.absent.emplace_back(absence.source, absence.cause);
   }
@@ -115,7 +118,7 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
   const Stretch stretch = StretchOf(node, whole);
   figures.seconds = std::max(0.0, Seconds(stretch.end_ns - stretch.begin_ns));
   std::vector<energy::Energy> energies;
-  // Of other hosts there are no ticks here: they were asked for the energies of the run.
+  // Other hosts were asked for the energies of the run: they know of their counters what was later.
   if (const auto it = whole.find(node.id); it != whole.end() && !it->second.energies.empty()) {
     energies = it->second.energies;
   } else if (node.ticks == 0) {
@@ -162,10 +165,12 @@ void AddTo(energy::Proxies* sum, const energy::Proxies& proxies) {
   AddTo(&sum->records_delivered, proxies.records_delivered);
 }
 
-// Wall-clock time minus monotonic time where the node's part of the run begins.
+// Wall-clock time minus monotonic time where the node's part of the run begins; the wall clock is
+// that of the run's coordinator, as far as the difference to it is known.
 Result<int64_t> WallOffset(energy::RunReader* reader, const energy::StoredNode& node) {
+  const int64_t ahead_ns = node.info.offsets.empty() ? 0 : node.info.offsets.front().offset_ns;
   if (node.info.start_barrier) {
-    return node.info.start_barrier->wall_ns - node.info.start_barrier->monotonic_ns;
+    return node.info.start_barrier->wall_ns - node.info.start_barrier->monotonic_ns - ahead_ns;
   }
   int64_t offset_ns = 0;
   EMLIO_RETURN_IF_ERROR(reader->ForEachTick(node.id, node.first_tick_ns, node.first_tick_ns,
@@ -173,7 +178,7 @@ Result<int64_t> WallOffset(energy::RunReader* reader, const energy::StoredNode& 
                                               offset_ns = tick.wall_ns - tick.monotonic_ns;
                                               return OkStatus();
                                             }));
-  return offset_ns;
+  return offset_ns - ahead_ns;
 }
 
 // Where all nodes' parts of a run lie on the wall clock.
@@ -213,6 +218,7 @@ Status AddTraces(energy::RunReader* reader, const energy::StoredNode& node, int6
                  ->try_emplace(kind, timeline.begin_wall_ns,
                                std::max(timeline.end_wall_ns, timeline.begin_wall_ns + 1), parts)
                  .first->second;
+    to[i]->AddSource();
   }
   return reader->ForEachTick(node.id, node.first_tick_ns, node.last_tick_ns,
                              [&](const energy::Tick& tick) {
@@ -225,39 +231,55 @@ Status AddTraces(energy::RunReader* reader, const energy::StoredNode& node, int6
                              });
 }
 
+// Why a window has no total.
+Figure WhyOf(const energy::WindowRecord& window) {
+  for (const energy::Energy& energy : window.energies) {
+    if (!energy.joules && !energy.cause.empty()) {
+      return {.cause = energy.cause, .fix = energy.fix};
+    }
+  }
+  return {.cause = fmt::format("{} n/a", fmt::join(window.total.missing, ", "))};
+}
+
 // Windows by name and stage, with the joules of all nodes.
 class WindowSums {
  public:
   Status Add(int64_t node, const energy::WindowRecord& window, const Timeline& timeline,
              RunTrace* trace) {
-    Sum& sum = sums_[{window.stage, window.name}];
+    // Each node may call the whole run something else.
+    const bool whole = window.id == kWholeRun;
+    const std::string name = whole ? kWholeRun : window.name;
+    const std::string stage = whole ? "" : window.stage;
+    Sum& sum = sums_[{stage, name}];
     const bool is_new = sum.ids.insert(std::hash<std::string>{}(window.id)).second;
-    sum.figures.name = window.name;
-    sum.figures.stage = window.stage;
+    sum.figures.name = name;
+    sum.figures.stage = stage;
     if (is_new) ++sum.figures.windows;
     const double seconds = Seconds(window.end_ns - window.begin_ns);
     sum.seconds[node] += seconds;
     AddTo(&sum.figures.proxies, window.proxies);
     if (!window.total.joules) {
       sum.missing = true;
-      if (sum.cause.empty()) sum.cause = CauseOf(window);
+      if (sum.why.cause.empty()) sum.why = WhyOf(window);
     } else {
       sum.joules += *window.total.joules;
       sum.uncertainty_joules += window.total.uncertainty_joules;
       sum.label = std::max(sum.label, LabelOf(window.total.state));
     }
-    if (trace != nullptr && is_new) AddSpan(node, window, timeline, trace);
+    // The run itself is all of the plot.
+    if (trace != nullptr && is_new && !whole) AddSpan(node, window, timeline, trace);
     return OkStatus();
   }
 
   std::vector<WindowFigures> Finish() {
     std::vector<WindowFigures> all;
     for (auto& [key, sum] : sums_) {
+      sum.figures.nodes = sum.seconds.size();
       for (const auto& [node, seconds] : sum.seconds) {
         sum.figures.seconds = std::max(sum.figures.seconds, seconds);
       }
       if (sum.missing) {
-        sum.figures.energy.cause = sum.cause;
+        sum.figures.energy = sum.why;
       } else {
         sum.figures.energy = {
             .joules = sum.joules, .label = sum.label, .uncertainty_joules = sum.uncertainty_joules};
@@ -276,15 +298,9 @@ class WindowSums {
     double uncertainty_joules = 0;
     Label label = Label::kMeasured;
     bool missing = false;
-    std::string cause;
+    Figure why;  // there are none
   };
 
-  static std::string CauseOf(const energy::WindowRecord& window) {
-    for (const energy::Energy& energy : window.energies) {
-      if (!energy.joules && !energy.cause.empty()) return energy.cause;
-    }
-    return fmt::format("{} n/a", fmt::join(window.total.missing, ", "));
-  }
   static void AddSpan(int64_t node, const energy::WindowRecord& window, const Timeline& timeline,
                       RunTrace* trace) {
     const auto offset = timeline.offsets.find(node);
@@ -298,17 +314,107 @@ class WindowSums {
     };
     trace->spans.push_back({.name = window.stage.empty() ? window.name : window.stage,
                             .begin_seconds = seconds(window.begin_ns),
-                            .end_seconds = seconds(window.end_ns)});
+                            .end_seconds = seconds(window.end_ns),
+                            .epoch = window.epoch});
   }
 
   std::map<std::pair<std::string, std::string>, Sum> sums_;
+};
+
+// Hosts that call themselves the same, as containers and clones of virtual machines do, are told
+// apart by their roles, and where that is not enough by numbers.
+void NameApart(std::vector<energy::StoredNode>* nodes) {
+  std::set<std::string> taken;
+  for (energy::StoredNode& node : *nodes) {
+    const std::string plain = node.info.name;
+    if (taken.insert(plain).second) continue;
+    const std::string& role = node.info.role;
+    std::string name = role.empty() ? plain : fmt::format("{} ({})", plain, role);
+    for (int i = 2; !taken.insert(name).second; ++i) {
+      name = role.empty() ? fmt::format("{} ({})", plain, i)
+                          : fmt::format("{} ({} {})", plain, role, i);
+    }
+    node.info.name = std::move(name);
+  }
+}
+
+// Adds a window's joules to those of the windows before it; what is missing in one is in no sum.
+void AddEnergy(const Figure& more, bool is_first, Figure* sum) {
+  if (is_first) {
+    *sum = more;
+    return;
+  }
+  const Figure both[] = {*sum, more};
+  const double uncertainty_joules = sum->uncertainty_joules + more.uncertainty_joules;
+  *sum = SumOf(both);
+  if (sum->joules) sum->uncertainty_joules = uncertainty_joules;
+}
+
+// The windows that have an epoch, each node's for itself.
+class EpochSums {
+ public:
+  explicit EpochSums(const std::vector<energy::StoredNode>& nodes) {
+    for (const energy::StoredNode& node : nodes) nodes_[node.id] = &node.info;
+  }
+
+  void Add(int64_t node, const energy::WindowRecord& window) {
+    const auto info = nodes_.find(node);
+    if (!window.epoch || info == nodes_.end()) return;
+    const Key key{*window.epoch, window.name, window.stage, window.rank, node};
+    if (rows_.size() >= kMaxEpochRows && rows_.count(key) == 0) {
+      ++left_out_;
+      return;
+    }
+    EpochFigures& row = rows_[key];
+    const bool is_first = row.windows++ == 0;
+    const auto& domains = info->second->domains;
+    if (is_first) {
+      row.epoch = *window.epoch;
+      row.rank = window.rank;
+      row.node = info->second->name;
+      row.name = window.name;
+      row.stage = window.stage;
+      for (const energy::Domain& domain : domains) {
+        row.domains.push_back({.id = domain.id,
+                               .kind = std::string(KindName(domain.kind)),
+                               .in_total = domain.in_total,
+                               .figure = {}});
+      }
+    }
+    row.seconds += Seconds(window.end_ns - window.begin_ns);
+    const Figure total = window.total.joules
+                             ? Figure{.joules = window.total.joules,
+                                      .label = LabelOf(window.total.state),
+                                      .uncertainty_joules = window.total.uncertainty_joules}
+                             : WhyOf(window);
+    AddEnergy(total, is_first, &row.energy);
+    for (size_t i = 0; i < row.domains.size(); ++i) {
+      const Figure figure = i < window.energies.size()
+                                ? FigureOf(window.energies[i])
+                                : Figure{.cause = "the store has only the total of this window"};
+      AddEnergy(figure, is_first, &row.domains[i].figure);
+    }
+  }
+
+  // Moves what was added.
+  void Finish(RunFigures* run) {
+    for (auto& [key, row] : rows_) run->epochs.push_back(std::move(row));
+    run->epochs_left_out = left_out_;
+  }
+
+ private:
+  using Key = std::tuple<int64_t, std::string, std::string, std::optional<int64_t>, int64_t>;
+
+  std::map<int64_t, const energy::NodeInfo*> nodes_;
+  std::map<Key, EpochFigures> rows_;
+  size_t left_out_ = 0;
 };
 
 Result<WholeRuns> WholeRunsOf(energy::RunReader* reader, const std::string& run_id) {
   WholeRuns whole;
   EMLIO_RETURN_IF_ERROR(
       reader->ForEachWindow(run_id, [&](int64_t node, const energy::WindowRecord& window) {
-        if (window.id == "run") whole[node] = window;
+        if (window.id == kWholeRun) whole[node] = window;
         return OkStatus();
       }));
   return whole;
@@ -355,7 +461,8 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   figures.labels = run.labels;
   if (auto facts = FactsOf(run.configuration); facts.ok()) figures.facts = *std::move(facts);
   EMLIO_ASSIGN_OR_RETURN(figures.notes, reader->Notes(run.id));
-  EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
+  EMLIO_ASSIGN_OR_RETURN(auto nodes, reader->Nodes(run.id));
+  NameApart(&nodes);
   EMLIO_ASSIGN_OR_RETURN(const WholeRuns whole, WholeRunsOf(reader, run.id));
   std::vector<Figure> totals;
   std::set<std::string> references;  // whose clocks the others' were compared with
@@ -387,17 +494,23 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
     trace->seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
     for (const energy::StoredNode& node : nodes) {
       const auto offset = timeline.offsets.find(node.id);
-      if (offset == timeline.offsets.end()) continue;
+      if (offset == timeline.offsets.end()) {
+        trace->silent_nodes.push_back(node.info.name);
+        continue;
+      }
       EMLIO_RETURN_IF_ERROR(
           AddTraces(reader, node, offset->second, timeline, trace_parts, &trace->by_kind));
     }
   }
   WindowSums sums;
+  EpochSums epochs(nodes);
   EMLIO_RETURN_IF_ERROR(
       reader->ForEachWindow(run.id, [&](int64_t node, const energy::WindowRecord& window) {
+        epochs.Add(node, window);
         return sums.Add(node, window, timeline, trace);
       }));
   figures.windows = sums.Finish();
+  epochs.Finish(&figures);
   return figures;
 }
 
@@ -437,7 +550,15 @@ Result<RunPower> LoadPower(energy::RunReader* reader, const energy::Run& run, do
         AddTraces(reader, node, timeline.offsets[node.id], timeline, parts, &traces));
   }
   for (const auto& [kind, trace] : traces) {
-    for (size_t i = 0; i < parts; ++i) power.watts[i] += trace.Watts(i);
+    for (size_t i = 0; i < parts; ++i) {
+      const auto watts = trace.Watts(i);
+      if (!watts) {
+        return InvalidArgument(fmt::format(
+            "run {}: the power of {} is not known from {:.1f} s to {:.1f} s of it", run.id, kind,
+            part_seconds * static_cast<double>(i), part_seconds * static_cast<double>(i + 1)));
+      }
+      power.watts[i] += *watts;
+    }
   }
   for (const NodeFigures& node : figures.nodes) {
     for (const DomainFigures& domain : node.domains) {

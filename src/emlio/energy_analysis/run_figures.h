@@ -44,7 +44,7 @@ struct NodeFigures {
   int64_t ticks_dropped = 0;  // by the store
   // How far its clock may be from the others'; none: nothing is known.
   std::optional<int64_t> clock_bound_ns = {};
-  bool clock_synchronised = false;
+  std::optional<bool> clock_synchronised = {};    // as its kernel says; none: it was not asked
   std::map<std::string, std::string> facts = {};  // "system.cpu", ...
 };
 
@@ -53,9 +53,30 @@ struct WindowFigures {
   std::string name = {};
   std::string stage = {};
   size_t windows = 0;
+  size_t nodes = 0;    // that have such windows
   double seconds = 0;  // of the node that measured longest
-  Figure energy = {};  // of all nodes together
+  Figure energy = {};  // of these nodes together
   energy::Proxies proxies = {};
+};
+
+// The windows of one epoch on one node: those of one name, stage and rank, summed. Their energy is
+// that of the whole node meanwhile.
+struct EpochFigures {
+  int64_t epoch = 0;
+  std::optional<int64_t> rank = {};
+  std::string node = {};
+  std::string name = {};
+  std::string stage = {};
+  size_t windows = 0;
+  double seconds = 0;
+  Figure energy = {};
+  struct Domain {
+    std::string id = {};
+    std::string kind = {};
+    bool in_total = false;
+    Figure figure = {};
+  };
+  std::vector<Domain> domains = {};
 };
 
 // A stretch of time to be shaded behind power.
@@ -63,6 +84,7 @@ struct Span {
   std::string name = {};
   double begin_seconds = 0;
   double end_seconds = 0;
+  std::optional<int64_t> epoch = {};
 };
 
 // Power over time, a series for each kind of domain in the total, all nodes together.
@@ -70,8 +92,11 @@ struct RunTrace {
   double seconds = 0;
   std::map<std::string, PowerTrace> by_kind = {};
   std::vector<Span> spans = {};
+  std::vector<std::string> silent_nodes = {};  // of which the store has no samples
   size_t spans_left_out = 0;
 };
+
+inline constexpr size_t kMaxEpochRows = 2000;
 
 struct RunFigures {
   std::string id = {};
@@ -82,6 +107,8 @@ struct RunFigures {
   Figure total = {};  // of all nodes; n/a when one is missing
   std::vector<NodeFigures> nodes = {};
   std::vector<WindowFigures> windows = {};
+  std::vector<EpochFigures> epochs = {};  // in order; the first kMaxEpochRows of them
+  size_t epochs_left_out = 0;
   std::vector<energy::Note> notes = {};
   std::map<std::string, std::string> facts = {};  // "work.dataset", ...: of its configuration
 

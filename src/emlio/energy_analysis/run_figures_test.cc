@@ -60,6 +60,18 @@ TEST(RunFiguresTest, ARunIsTheSumOfItsNodes) {
   EXPECT_NEAR(*run.nodes[0].domains[1].figure.joules, 200, 0.01);
 }
 
+TEST(RunFiguresTest, NodesOfOneNameAreToldApart) {
+  RecordedStore store;
+  RecordedNode storage, compute;
+  storage.role = "storage";
+  Record(store.store(), {.id = "a", .nodes = {compute, storage, storage, compute}});
+  const RunFigures run = Load(&store, "a");
+  std::vector<std::string> names;
+  for (const NodeFigures& node : run.nodes) names.push_back(node.name);
+  EXPECT_THAT(names,
+              ElementsAre("node1", "node1 (storage)", "node1 (storage 2)", "node1 (compute)"));
+}
+
 TEST(RunFiguresTest, ANodeThatWasLostMakesTheTotalIncomplete) {
   RecordedStore store;
   Record(store.store(), {.id = "a"});
@@ -109,8 +121,8 @@ TEST(RunFiguresTest, TracesConserveEnergyAndAlignNodesByTheWallClock) {
   EXPECT_NEAR(trace.seconds, 10, 1e-6);
   ASSERT_EQ(trace.by_kind.size(), 2u);
   const PowerTrace& packages = trace.by_kind.at("package");
-  EXPECT_NEAR(packages.Watts(100), 40, 0.01);
-  EXPECT_NEAR(packages.Watts(500), 200, 0.01);
+  EXPECT_NEAR(packages.Watts(100).value(), 40, 0.01);
+  EXPECT_NEAR(packages.Watts(500).value(), 200, 0.01);
   EXPECT_NEAR(packages.joules() + trace.by_kind.at("dram").joules(), *run.total.joules, 0.01);
 }
 
@@ -124,6 +136,7 @@ TEST(RunFiguresTest, WindowsOfOneStageAreSummedAndShaded) {
   ASSERT_EQ(run.windows.size(), 2u);
   EXPECT_EQ(run.windows[0].stage, "R");
   EXPECT_EQ(run.windows[0].windows, 2u);
+  EXPECT_EQ(run.windows[0].nodes, 1u);
   EXPECT_NEAR(run.windows[0].seconds, 3, 1e-6);
   EXPECT_NEAR(*run.windows[0].energy.joules, 50, 1e-6);
   EXPECT_EQ(*run.windows[0].proxies.bytes_delivered, 2000);
@@ -133,6 +146,66 @@ TEST(RunFiguresTest, WindowsOfOneStageAreSummedAndShaded) {
   for (const Span& span : trace.spans) {
     EXPECT_NEAR(span.end_seconds - span.begin_seconds, span.begin_seconds < 3.5 ? 2 : 1, 1e-6);
   }
+}
+
+energy::Energy Measured(double joules) {
+  energy::Energy energy;
+  energy.state = energy::State::kMeasured;
+  energy.joules = joules;
+  return energy;
+}
+
+TEST(RunFiguresTest, EpochsHaveTheEnergyOfEachNodeAndDomain) {
+  RecordedStore store;
+  const auto epoch = [](const std::string& id, int64_t number, std::optional<int64_t> rank,
+                        double begin, std::optional<double> joules) {
+    energy::WindowRecord window = Window(id, "", begin, begin + 2, joules);
+    window.epoch = number;
+    window.rank = rank;
+    if (joules) window.energies = {Measured(*joules - 2), Measured(2)};
+    return window;
+  };
+  RecordedNode node;
+  node.domains.resize(2);
+  Record(store.store(),
+         {.id = "a",
+          .nodes = {node},
+          .windows = {epoch("1", 0, {}, 0, 10), epoch("2", 1, 0, 2, 20), epoch("3", 1, 1, 2, 21),
+                      epoch("4", 2, {}, 4, {}), epoch("5", 2, {}, 6, 40), epoch("6", 0, {}, 8, 50),
+                      Window("7", "R", 0, 2, 3)}});
+  const RunFigures run = Load(&store, "a");
+  ASSERT_EQ(run.epochs.size(), 4u);
+  EXPECT_EQ(run.epochs[0].node, "node1");
+  EXPECT_EQ(run.epochs[0].epoch, 0);
+  EXPECT_EQ(run.epochs[0].windows, 2u);
+  EXPECT_NEAR(run.epochs[0].seconds, 4, 1e-6);
+  EXPECT_EQ(run.epochs[0].energy.joules, 60);
+  ASSERT_EQ(run.epochs[0].domains.size(), 2u);
+  EXPECT_EQ(run.epochs[0].domains[0].id, node.domains[0].id);
+  EXPECT_EQ(run.epochs[0].domains[0].figure.joules, 56);
+  EXPECT_EQ(run.epochs[0].domains[1].figure.joules, 4);
+  // Ranks of one node have a row each: a sum would count its joules twice.
+  EXPECT_EQ(run.epochs[1].rank, 0);
+  EXPECT_EQ(run.epochs[1].energy.joules, 20);
+  EXPECT_EQ(run.epochs[2].rank, 1);
+  // What is missing in a part is missing in the sum.
+  EXPECT_EQ(run.epochs[3].epoch, 2);
+  EXPECT_FALSE(run.epochs[3].energy.joules);
+  EXPECT_NE(run.epochs[3].energy.cause, "");
+  EXPECT_FALSE(run.epochs[3].domains[0].figure.joules);
+}
+
+TEST(RunFiguresTest, MoreEpochsThanAnybodyReadsAreCounted) {
+  RecordedStore store;
+  testing::RecordedRun run{.id = "a"};
+  for (size_t i = 0; i < kMaxEpochRows + 5; ++i) {
+    run.windows.push_back(Window(std::to_string(i), "", 0, 1, 1));
+    run.windows.back().epoch = static_cast<int64_t>(i);
+  }
+  Record(store.store(), run);
+  const RunFigures figures = Load(&store, "a");
+  EXPECT_EQ(figures.epochs.size(), kMaxEpochRows);
+  EXPECT_EQ(figures.epochs_left_out, 5u);
 }
 
 TEST(RunFiguresTest, ConfigurationAndFactsAreFlat) {
@@ -151,6 +224,21 @@ TEST(RunFiguresTest, ConfigurationAndFactsAreFlat) {
   EXPECT_EQ(run.nodes[0].facts.at("system.sockets"), "2");
   EXPECT_FALSE(FactsOf("[1]").ok());
   EXPECT_FALSE(FactsOf("{").ok());
+}
+
+TEST(RunPowerTest, PowerThatIsNotKnownIsRefusedAndNotTakenForZero) {
+  RecordedStore store;
+  Record(store.store(), {.id = "a"});
+  RecordedNode silent;
+  silent.silent_from_seconds = 4;
+  // Its total is known nevertheless: of one whose gaps were allowed.
+  energy::WindowRecord whole = Window("run", "", 0, 10, 400);
+  whole.energies.assign(silent.domains.size(), Measured(100));
+  Record(store.store(), {.id = "b", .nodes = {silent}, .windows = {whole}});
+  EXPECT_TRUE(LoadPower(store.reader(), *store.reader()->FindRun("a"), 2).ok());
+  const auto power = LoadPower(store.reader(), *store.reader()->FindRun("b"), 2);
+  ASSERT_FALSE(power.ok());
+  EXPECT_THAT(std::string(power.status().message()), HasSubstr("not known from 4.0 s to 6.0 s"));
 }
 
 TEST(RunPowerTest, PowerOverEqualPartsAndOfEachDomain) {

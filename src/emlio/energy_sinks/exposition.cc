@@ -185,6 +185,12 @@ std::string OpenTelemetryText(const std::string& node, std::span<const Domain> d
 
 }  // namespace
 
+Result<MetricNames> ParseMetricNames(std::string_view name) {
+  if (name == "emlio") return MetricNames::kEmlio;
+  if (name == "opentelemetry") return MetricNames::kOpenTelemetry;
+  return InvalidArgument(fmt::format("'{}' are no names of metrics: emlio or opentelemetry", name));
+}
+
 std::string ExpositionText(MetricNames names, const std::string& node,
                            std::span<const Domain> domains, std::span<const Sample> samples,
                            std::span<const energy::SinkReport> sinks) {

@@ -3,7 +3,6 @@
 #include "emlio/energy_sinks/influx_sink.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,7 +14,6 @@
 
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
-#include "emlio/base/thread.h"
 #include "emlio/energy_sinks/http_post.h"
 #include "emlio/energy_sinks/influx_answer.h"
 #include "emlio/energy_sinks/line_protocol.h"
@@ -107,6 +105,13 @@ std::pair<Batch, Batch> Split(Batch batch, int64_t lines) {
 
 }  // namespace
 
+Result<InfluxVersion> ParseInfluxVersion(std::string_view name) {
+  if (name == "1") return InfluxVersion::kV1;
+  if (name == "2") return InfluxVersion::kV2;
+  if (name == "3") return InfluxVersion::kV3;
+  return InvalidArgument(fmt::format("'{}' is no version of InfluxDB: 1, 2 or 3", name));
+}
+
 struct InfluxSink::Shared {
   Shared(InfluxOptions sink_options, std::unique_ptr<HttpPoster> http, LineWriter lines)
       : options(std::move(sink_options)), poster(std::move(http)), writer(std::move(lines)) {
@@ -116,6 +121,13 @@ struct InfluxSink::Shared {
   }
 
   void Run() EMLIO_EXCLUDES(mu);
+  void RequestEnd() EMLIO_EXCLUDES(mu) {
+    const MutexLock lock(mu);
+    if (stop) return;
+    stop = true;
+    close_by_ns = SystemClock().NowNs() + options.close_timeout_ns;
+    work.NotifyAll();
+  }
   // Waits until something is to be sent, and makes requests of it. False: the end.
   bool Fill(std::deque<Batch>* batches) EMLIO_EXCLUDES(mu);
   // True when the batch is done with; what is left of it stays in front.
@@ -132,24 +144,24 @@ struct InfluxSink::Shared {
   }
 
   const InfluxOptions options;
-  const std::unique_ptr<HttpPoster> poster;  // the thread's, and all up to `pid`
+  // The thread's.
+  const std::unique_ptr<HttpPoster> poster;
   LineWriter writer;
   int failures = 0;  // one behind the other
   std::mt19937_64 random{std::random_device{}()};
-  const pid_t pid = getpid();
 
   mutable Mutex mu;
   CondVar work;
   CondVar changed;
   bool stop EMLIO_GUARDED_BY(mu) = false;
   int64_t close_by_ns EMLIO_GUARDED_BY(mu) = 0;
+  bool ended EMLIO_GUARDED_BY(mu) = false;
   bool flush EMLIO_GUARDED_BY(mu) = false;
   std::deque<WaitingTick> queue EMLIO_GUARDED_BY(mu);
   size_t waiting_points EMLIO_GUARDED_BY(mu) = 0;
   int64_t appended_points EMLIO_GUARDED_BY(mu) = 0;
   int64_t done_points EMLIO_GUARDED_BY(mu) = 0;  // sent, refused or dropped
   energy::SinkReport report EMLIO_GUARDED_BY(mu);
-  Thread thread;
 };
 
 bool InfluxSink::Shared::Fill(std::deque<Batch>* batches) {
@@ -275,6 +287,8 @@ void InfluxSink::Shared::Run() {
         "the store has them",
         report.target, report.points_refused, report.points_dropped);
   }
+  ended = true;
+  changed.NotifyAll();
 }
 
 InfluxSink::InfluxSink(std::unique_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -285,36 +299,33 @@ Result<std::unique_ptr<InfluxSink>> InfluxSink::Start(InfluxOptions options, con
   options.max_lines = std::max<size_t>(options.max_lines, 1);
   EMLIO_ASSIGN_OR_RETURN(HttpTarget target, TargetOf(options));
   EMLIO_ASSIGN_OR_RETURN(auto poster, HttpPoster::Create(std::move(target)));
-  auto shared = std::make_unique<Shared>(std::move(options), std::move(poster),
-                                         LineWriter(run, node, std::move(domains)));
-  Shared* const used = shared.get();
-  EMLIO_ASSIGN_OR_RETURN(shared->thread,
-                         Thread::Start("emlio-influx", [used](std::stop_token) { used->Run(); }));
-  return std::unique_ptr<InfluxSink>(new InfluxSink(std::move(shared)));
+  auto sink = std::unique_ptr<InfluxSink>(new InfluxSink(std::make_unique<Shared>(
+      std::move(options), std::move(poster), LineWriter(run, node, std::move(domains)))));
+  EMLIO_RETURN_IF_ERROR(sink->shared_.Start("emlio-influx"));
+  return sink;
 }
 
-InfluxSink::~InfluxSink() {
-  if (getpid() != shared_->pid) {
-    // The thread and its connection are the other process's.
-    shared_->thread.Detach();
-    (void)shared_.release();
-    return;
-  }
-  {
-    const MutexLock lock(shared_->mu);
-    shared_->stop = true;
-    shared_->close_by_ns = SystemClock().NowNs() + shared_->options.close_timeout_ns;
-    shared_->work.NotifyAll();
-  }
-  shared_->thread.Join();
+InfluxSink::~InfluxSink() = default;
+
+void InfluxSink::Close() {
+  Shared& shared = *shared_;
+  if (shared_.in_child()) return;
+  shared.RequestEnd();
+  const MutexLock lock(shared.mu);
+  // Several may close it; only the destructor joins.
+  while (!shared.ended) shared.changed.Wait(shared.mu);
 }
 
 void InfluxSink::Append(int64_t wall_ns, std::span<const energy::Sample> samples) {
   Shared& shared = *shared_;
-  if (getpid() != shared.pid || samples.empty()) return;
+  if (shared_.in_child() || samples.empty()) return;
   WaitingTick tick = {wall_ns, SystemClock().NowNs(), {samples.begin(), samples.end()}};
   const MutexLock lock(shared.mu);
   shared.appended_points += static_cast<int64_t>(samples.size());
+  if (shared.stop) {
+    shared.report.points_dropped += static_cast<int64_t>(samples.size());
+    return shared.Done(static_cast<int64_t>(samples.size()));
+  }
   shared.waiting_points += samples.size();
   shared.queue.push_back(std::move(tick));
   // What is newest tells most. Sums are sums since the start: those that come later are right.
@@ -330,7 +341,7 @@ void InfluxSink::Append(int64_t wall_ns, std::span<const energy::Sample> samples
 
 Status InfluxSink::Flush(int64_t timeout_ns) {
   Shared& shared = *shared_;
-  if (getpid() != shared.pid) return Unavailable("this process is a fork of the one that sends");
+  if (shared_.in_child()) return Unavailable("this process is a fork of the one that sends");
   const auto deadline = TimePoint(SystemClock().NowNs() + timeout_ns);
   const MutexLock lock(shared.mu);
   const int64_t wanted = shared.appended_points;
@@ -346,7 +357,7 @@ Status InfluxSink::Flush(int64_t timeout_ns) {
 }
 
 energy::SinkReport InfluxSink::Report() const {
-  if (getpid() != shared_->pid) return {};
+  if (shared_.in_child()) return {};
   const MutexLock lock(shared_->mu);
   return shared_->report;
 }

@@ -7,15 +7,19 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emlio/base/clock.h"
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/run.h"
 
 namespace emlio::energy_sinks {
 
 enum class InfluxVersion { kV1, kV2, kV3 };
+// "1", "2" or "3".
+Result<InfluxVersion> ParseInfluxVersion(std::string_view name);
 
 struct InfluxOptions {
   InfluxVersion version = InfluxVersion::kV2;
@@ -58,13 +62,16 @@ class InfluxSink {
   void Append(int64_t wall_ns, std::span<const energy::Sample> samples);
   // Waits until all that was appended before was sent, refused or dropped.
   Status Flush(int64_t timeout_ns);
+  // Tries for close_timeout_ns to send what waits, drops the rest, and ends: Report is final then.
+  // What is appended later is dropped, too. Again: nothing.
+  void Close();
   // For RunStore::ReportSink.
   energy::SinkReport Report() const;
 
  private:
   struct Shared;
   explicit InfluxSink(std::unique_ptr<Shared> shared);
-  std::unique_ptr<Shared> shared_;
+  ThreadOwner<Shared> shared_;
 };
 
 }  // namespace emlio::energy_sinks

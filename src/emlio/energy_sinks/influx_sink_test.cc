@@ -224,6 +224,21 @@ TEST_F(InfluxSinkTest, WhatWaitsWhenItEndsIsSentFirst) {
   EXPECT_EQ(server_.points().size(), 28U);
 }
 
+TEST_F(InfluxSinkTest, WhatCouldNotBeDeliveredIsKnownOnceItIsClosed) {
+  InfluxOptions options = Quick();
+  options.url = "http://127.0.0.1:1";
+  options.close_timeout_ns = 100 * kNsPerMs;
+  const auto sink = Start(options);
+  Append(*sink, 0, 5);
+  sink->Close();
+  EXPECT_EQ(sink->Report().points_dropped, 20);
+  Append(*sink, 5, 6);
+  sink->Close();
+  EXPECT_EQ(sink->Report().points_dropped, 24);
+  EXPECT_EQ(sink->Report().points_sent, 0);
+  EXPECT_TRUE(sink->Flush(kLongNs).ok());  // nothing waits
+}
+
 TEST_F(InfluxSinkTest, SecretsAreInNoReport) {
   InfluxOptions options = Quick();
   options.version = InfluxVersion::kV1;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "emlio/base/mutex.h"
-#include "emlio/base/thread.h"
 
 namespace emlio::energy_sinks {
 namespace {
@@ -24,15 +23,22 @@ struct PrometheusSink::Shared {
   PrometheusOptions options;
   std::string node;
   std::vector<energy::Domain> domains;
-  pid_t pid = getpid();
   int port = 0;
   httplib::Server server;
   std::atomic<bool> ended = false;  // the server listens no longer
 
   Mutex mu;
   std::vector<energy::Sample> samples EMLIO_GUARDED_BY(mu);
-  Thread thread;
 
+  void Run() {
+    server.listen_after_bind();
+    ended = true;
+  }
+  void RequestEnd() {
+    // Stopping a server that has not begun to listen would be forgotten.
+    while (!server.is_running() && !ended) usleep(1000);
+    server.stop();
+  }
   std::string Text() EMLIO_EXCLUDES(mu) {
     std::vector<energy::Sample> latest;
     {
@@ -82,30 +88,17 @@ Result<std::unique_ptr<PrometheusSink>> PrometheusSink::Start(PrometheusOptions 
         wanted.address, wanted.port));
   }
   // The server's other threads are born of this one, with its signals blocked.
-  EMLIO_ASSIGN_OR_RETURN(shared->thread, Thread::Start("emlio-metrics", [used](std::stop_token) {
-                           used->server.listen_after_bind();
-                           used->ended = true;
-                         }));
-  return std::unique_ptr<PrometheusSink>(new PrometheusSink(std::move(shared)));
+  auto sink = std::unique_ptr<PrometheusSink>(new PrometheusSink(std::move(shared)));
+  EMLIO_RETURN_IF_ERROR(sink->shared_.Start("emlio-metrics"));
+  return sink;
 }
 
-PrometheusSink::~PrometheusSink() {
-  if (getpid() != shared_->pid) {
-    // The threads are the other process's.
-    shared_->thread.Detach();
-    (void)shared_.release();
-    return;
-  }
-  // Stopping a server that has not begun to listen would be forgotten.
-  while (!shared_->server.is_running() && !shared_->ended) usleep(1000);
-  shared_->server.stop();
-  shared_->thread.Join();
-}
+PrometheusSink::~PrometheusSink() = default;
 
 int PrometheusSink::port() const { return shared_->port; }
 
 void PrometheusSink::Update(std::span<const energy::Sample> samples) {
-  if (getpid() != shared_->pid) return;
+  if (shared_.in_child()) return;
   const MutexLock lock(shared_->mu);
   shared_->samples.assign(samples.begin(), samples.end());
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emlio/base/status.h"
+#include "emlio/base/thread_owner.h"
 #include "emlio/energy/run.h"
 #include "emlio/energy_sinks/exposition.h"
 
@@ -41,7 +42,7 @@ class PrometheusSink {
  private:
   struct Shared;
   explicit PrometheusSink(std::unique_ptr<Shared> shared);
-  std::unique_ptr<Shared> shared_;
+  ThreadOwner<Shared> shared_;
 };
 
 }  // namespace emlio::energy_sinks

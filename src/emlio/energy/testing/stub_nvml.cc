@@ -5,7 +5,7 @@
 // "key=value":
 //   uuid=GPU-... pci=00000000:3B:00.0   watts=100   refresh_ms=100   offset_j=123456
 //   period_s=1.3 high_share=0.2 high=3 low=0.5     a square wave of factors of watts
-//   driver=550.1 limit_w=700 persistence=1 busy=40
+//   driver=550.1 limit_w=700 persistence=1 busy=40 processes=2
 //   energy=no  power=no  mig=1  module=1  vgpu=1  lost=1   counter_factor=1.5
 // Time is CLOCK_MONOTONIC, or what StubNvmlSetTimeNs said last.
 #include <algorithm>
@@ -29,6 +29,7 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
+constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
 
 struct Gpu {
@@ -204,6 +205,12 @@ STUB_EXPORT int nvmlDeviceGetUtilizationRates(void* device, unsigned* rates) {
   return kSuccess;
 }
 
+// Says how many, and of none of them who.
+STUB_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, void*) {
+  *count = static_cast<unsigned>(Find(device)->Number("processes", 0));
+  return *count == 0 ? kSuccess : kInsufficientSize;
+}
+
 STUB_EXPORT int nvmlDeviceGetVirtualizationMode(void* device, unsigned* mode) {
   *mode = Find(device)->Number("vgpu", 0) != 0 ? 2 : 0;
   return kSuccess;
@@ -332,11 +339,6 @@ STUB_EXPORT int nvmlDeviceGetClockInfo(void*, int, unsigned* mhz) {
 
 STUB_EXPORT int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* mhz) {
   return nvmlDeviceGetClockInfo(device, type, mhz);
-}
-
-STUB_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
-  *count = 0;
-  return kSuccess;
 }
 
 STUB_EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(void*, unsigned* count, void*) {

@@ -26,6 +26,7 @@ struct RecordedNode {
     return 10.0 * static_cast<double>(domain + 1);
   };
   std::string facts = "{}";
+  double silent_from_seconds = 1e9;  // readings fail from then on
 };
 
 struct RecordedRun {
@@ -70,6 +71,11 @@ inline void Record(energy::RunStore* store, const RecordedRun& recorded) {
       const int64_t since_ns = tick * kIntervalNs;
       for (size_t d = 0; d < samples.size(); ++d) {
         energy::Sample& sample = samples[d];
+        if (static_cast<double>(since_ns) * 1e-9 > node.silent_from_seconds) {
+          sample.knot = false;
+          sample.state = energy::SampleState::kMissing;
+          continue;
+        }
         sample.time_ns = start_ns + since_ns;
         sample.knot = true;
         sample.state = tick == 0 ? energy::SampleState::kFirst : energy::SampleState::kMoved;

@@ -1,0 +1,322 @@
+# SPDX-FileCopyrightText: 2026 The EMLIO Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What `emlio energy record` leaves in its store, and what reports make of it."""
+
+import json
+import os
+import pty
+import re
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import DEADLINE_S, Emlio, environment, wait_until
+from daemon_process import Serve
+from energy_host import (
+    TWO_SOCKETS_WATTS,
+    EnergyHost,
+    give_boot_id,
+    start_agent,
+    two_sockets,
+)
+from scripted_influx import ScriptedInflux
+
+CLOSE = 0.15  # the host's driver is a thread on a busy machine
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[EnergyHost]:
+    """Two sockets with memory."""
+    with two_sockets(tmp_path / "host") as made:
+        yield made
+
+
+def energy(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
+    """What a subcommand wrote as JSON."""
+    report = tmp_path / "report.json"
+    emlio("energy", args[0], "--json", report, *args[1:], code=code)
+    result: dict[str, Any] = json.loads(report.read_text())
+    return result
+
+
+def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as database:
+        return database.execute(query).fetchall()
+
+
+def test_runs_are_kept_among_the_users_data_and_the_latest_is_reported(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    # As command_line.environment has it.
+    store = tmp_path / "data/emlio/energy.db"
+    assert str(store) in emlio("energy", "report", code=1).stderr
+    first = energy(emlio, tmp_path, "record", "--root", host.root, "--", "sleep", "0.5")
+    done = emlio("energy", "record", "--root", host.root, "--", "sleep", "1")
+    assert f"is in {store}" in done.stderr
+    runs = rows(store, "SELECT id, exit_status FROM run ORDER BY started_wall_ns")
+    assert runs[0] == (first["run"]["id"], 0)
+    assert first["store"] == str(store)
+    assert len(runs) == 2
+    # The joules of the report are those of the ticks and windows in the store.
+    report = energy(emlio, tmp_path, "report")
+    assert [run["id"] for run in report["these"]["runs"]] == [runs[1][0]]
+    (run,) = report["these"]["runs"]
+    assert run["total"]["joules"] == pytest.approx(TWO_SOCKETS_WATTS * run["seconds"], rel=CLOSE)
+    report = energy(emlio, tmp_path, "report", first["run"]["id"])
+    (run,) = report["these"]["runs"]
+    assert run["total"]["joules"] == pytest.approx(first["total"]["joules"], rel=1e-6)
+    assert emlio("energy", "export", "--table", "windows").stdout.count("\n") == 2
+
+
+def test_a_run_goes_where_it_is_told_to_or_nowhere(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    default = tmp_path / "data/emlio/energy.db"
+    done = emlio("energy", "record", "--no-store", "--root", host.root, "--", "true")
+    assert "is in" not in done.stderr
+    store = tmp_path / "a/b/runs.db"
+    result = energy(
+        emlio, tmp_path, "record", "--store", store, "--root", host.root, "--", "sleep", "0.5"
+    )
+    assert result["store"] == str(store)
+    assert rows(store, "SELECT id FROM run") == [(result["run"]["id"],)]
+    assert not default.exists()
+
+
+def test_a_store_that_cannot_be_written_stops_no_run(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    other = tmp_path / "other.db"
+    other.write_text("something else\n")
+    done = emlio("energy", "record", "--store", other, "--root", host.root, "--", "echo", "ran")
+    assert done.stdout == "ran\n"
+    assert "will not be in the store" in done.stderr
+    assert other.read_text() == "something else\n"
+
+
+@pytest.fixture
+def two_hosts(
+    emlio_bin: str, tmp_path: Path, host: EnergyHost
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """Beside `host` another one, "there", with an agent: the agent and its endpoint."""
+    give_boot_id(host, "here")
+    with two_sockets(tmp_path / "there") as there:
+        give_boot_id(there, "there")
+        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there")
+        yield agent, endpoint
+        agent.terminate()
+        agent.wait(DEADLINE_S)
+
+
+def test_samples_figures_and_clocks_of_every_node_are_in_the_store(
+    emlio: Emlio,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    store = tmp_path / "runs.db"
+    result = energy(
+        emlio,
+        tmp_path,
+        *("record", "--root", host.root, "--store", store, "--node", two_hosts[1]),
+        *("--", "sleep", "1.5"),
+    )
+    nodes = rows(store, "SELECT id, name, role, sampled, start_barrier_wall_ns FROM node")
+    assert len(nodes) == 2
+    there = nodes[1]
+    assert (there[1], there[2]) == ("there", "compute")
+    assert there[3] > 10
+    assert there[4] > 0
+    # How far its clock is from the coordinator's, and how well that is known.
+    ((peer, offset_ns, bound_ns),) = rows(
+        store, "SELECT peer, offset_ns, bound_ns FROM clock_offset"
+    )
+    assert peer == nodes[0][1]
+    assert 0 < bound_ns < 1_000_000_000
+    assert abs(offset_ns) <= bound_ns
+    assert rows(store, "SELECT count(*) FROM clock GROUP BY node_id") == [(2,), (2,)]
+    # Its samples, from before its part of the run to behind it, give the known power.
+    (ticks, first_ns, last_ns) = rows(
+        store,
+        f"SELECT sum(ticks), min(first_ns), max(last_ns) FROM samples WHERE node_id={there[0]}",
+    )[0]
+    ((begin_ns, end_ns, joules),) = rows(
+        store, f"SELECT begin_ns, end_ns, joules FROM window WHERE node_id={there[0]}"
+    )
+    assert ticks > 10
+    assert first_ns < begin_ns < end_ns <= last_ns
+    assert joules == pytest.approx(result["nodes"][0]["total"]["joules"], rel=1e-6)
+    lines = emlio("energy", "export", "--store", store, "--format", "influx").stdout.splitlines()
+    mine = [line for line in lines if ",node=there," in line and ",in_total=yes," in line]
+    times = [int(line.rpartition(" ")[2]) for line in mine]
+    sampled = sum(float(m[1]) for line in mine if (m := re.search(r"[ ,]delta_j=([0-9.]+)", line)))
+    seconds = (max(times) - min(times)) * 1e-6
+    assert sampled == pytest.approx(TWO_SOCKETS_WATTS * seconds, rel=CLOSE)
+    # Reports are made of the store alone.
+    report = energy(emlio, tmp_path, "report", "--store", store)
+    assert [node["name"] for node in report["nodes"]] == [nodes[0][1], "there"]
+    (run,) = report["these"]["runs"]
+    assert run["total"]["joules"] == pytest.approx(
+        2 * TWO_SOCKETS_WATTS * run["seconds"], rel=CLOSE
+    )
+    assert not rows(store, "SELECT * FROM note")
+
+
+def test_a_run_that_is_killed_has_the_samples_of_every_node(
+    emlio_bin: str,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    store = tmp_path / "runs.db"
+    process = subprocess.Popen(
+        [
+            *(emlio_bin, "energy", "record", "--root", str(host.root), "--store", str(store)),
+            *("--node", two_hosts[1], "--", "sleep", "5"),
+        ],
+        stderr=subprocess.DEVNULL,
+        env=environment(tmp_path),
+    )
+
+    def sampled_nodes() -> int:
+        try:
+            return len(
+                rows(store, "SELECT sum(ticks) FROM samples GROUP BY node_id HAVING sum(ticks) > 9")
+            )
+        except sqlite3.OperationalError:
+            return 0  # it is being made
+
+    wait_until(lambda: sampled_nodes() == 2, "samples of both nodes were stored")
+    process.send_signal(signal.SIGKILL)
+    process.wait(DEADLINE_S)
+    assert sampled_nodes() == 2
+    assert rows(store, "SELECT ended_wall_ns FROM run") == [(None,)]
+    assert rows(store, "SELECT count(*) FROM domain GROUP BY node_id") == [(5,), (5,)]
+
+
+def test_a_node_that_is_lost_keeps_its_samples_and_has_no_joules(
+    emlio: Emlio,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    store = tmp_path / "runs.db"
+    agent, endpoint = two_hosts
+    script = f"sleep 2; kill -9 {agent.pid}; sleep 1"
+    energy(
+        emlio,
+        tmp_path,
+        *("record", "--root", host.root, "--store", store, "--node", endpoint),
+        *("--", "sh", "-c", script),
+    )
+    assert rows(
+        store,
+        "SELECT node.name, window.state, joules, sum(ticks) > 5 FROM node "
+        "JOIN window ON window.node_id = node.id JOIN samples ON samples.node_id = node.id "
+        "WHERE node.name = 'there' GROUP BY node.id",
+    ) == [("there", "unavailable", None, 1)]
+    assert [kind for (kind,) in rows(store, "SELECT kind FROM note")] == ["node_lost"]
+    report = energy(emlio, tmp_path, "report", "--store", store)
+    (run,) = report["these"]["runs"]
+    assert run["total"]["joules"] is None
+
+
+def test_what_the_sinks_of_a_node_lost_is_in_the_store(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
+) -> None:
+    give_boot_id(host, "here")
+    store = tmp_path / "runs.db"
+    with two_sockets(tmp_path / "there") as there, ScriptedInflux(status=401) as influx:
+        give_boot_id(there, "there")
+        agent, endpoint = start_agent(
+            *(emlio_bin, tmp_path, "--root", there.root, "--node", "there"),
+            *("--influx-url", influx.url, "--influx-bucket", "energy"),
+        )
+        try:
+            wait_until(lambda: len(influx.requests) > 0, "the agent sent something")
+            result = energy(
+                emlio,
+                tmp_path,
+                *("record", "--root", host.root, "--store", store, "--node", endpoint),
+                *("--", "sleep", "0.5"),
+            )
+        finally:
+            agent.terminate()
+            agent.wait(DEADLINE_S)
+    ((node, sink, target, sent, refused),) = rows(
+        store,
+        "SELECT name, sink, target, points_sent, points_refused FROM sink_report "
+        "JOIN node ON node.id = node_id",
+    )
+    assert (node, sink, target, sent) == ("there", "influx", influx.url, 0)
+    assert refused > 0
+    (told,) = result["nodes"][0]["sinks"]
+    assert told["points_refused"] == refused
+
+
+def test_windows_of_other_processes_of_the_host_are_in_the_store(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+) -> None:
+    give_boot_id(host, "here")
+    store = tmp_path / "runs.db"
+    daemon = serve({"train": shards}, ["--energy-root", str(host.root)])
+    pull = f"{emlio_bin} pull {daemon.endpoint}/train --batch-size 10 --epochs 2"
+    result = energy(
+        emlio,
+        tmp_path,
+        *("record", "--root", host.root, "--store", store),
+        *("--", "sh", "-c", f"{pull} && sleep 0.5"),
+    )
+    assert [node["state"] for node in result["nodes"]] == ["same_host"]
+    # One host, and what both of its processes did.
+    assert len(rows(store, "SELECT id FROM node")) == 1
+    assert rows(
+        store,
+        "SELECT window.name, epoch, records_delivered, bytes_delivered, "
+        "(SELECT count(*) FROM window_energy WHERE window_id = window.id) "
+        "FROM window WHERE key != 'run' ORDER BY window.name, epoch",
+    ) == [
+        ("epoch", 0, 300, 300_000, 5),
+        ("epoch", 1, 300, 300_000, 5),
+        ("serve", 0, 300, 300_000, 5),
+        ("serve", 1, 300, 300_000, 5),
+    ]
+    report = energy(emlio, tmp_path, "report", "--store", store)
+    assert {window["name"] for window in report["windows"]} >= {"epoch", "serve"}
+
+
+def test_the_live_view_has_a_line_for_every_node(
+    emlio_bin: str,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    terminal, other_end = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(emlio_bin, "energy", "record", "--live", "--no-store", "--root", str(host.root)),
+            *("--node", two_hosts[1], "--", "sleep", "4"),
+        ],
+        stderr=other_end,
+        env=environment(tmp_path),
+    )
+    os.close(other_end)
+    shown = b""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(terminal)
+    assert process.wait(DEADLINE_S) == 0
+    there = re.findall(rb"there: total ([0-9.]+) W  package-0 ([0-9.]+) W", shown)
+    assert there, shown
+    assert float(there[-1][0]) == pytest.approx(TWO_SOCKETS_WATTS, rel=0.3)
+    assert float(there[-1][1]) == pytest.approx(50, rel=0.3)
