@@ -28,7 +28,8 @@ from typing import Any
 from benchmarks.processes import (
     Background,
     BenchmarkError,
-    PeakMemory,
+    Sampler,
+    anonymous_bytes,
     command_line,
     cpu_seconds,
     run_json,
@@ -52,6 +53,7 @@ BATCH_100KB = 64
 BATCH_1KB = 4096
 BATCH_100B_ONE_STREAM = 1024
 BATCH_EXAMPLE = 64
+MEMORY_EVERY_S = 0.005
 PREFETCH_MIB = 256  # the default of emlio pull and of emlio serve --send-buffer-mb
 ALLOWED_BESIDE_CREDIT_MIB = 64
 PAPER_THREADS = (1, 2, 4)
@@ -584,16 +586,23 @@ def measure_python(emlio: Emlio, sizes: Sizes) -> list[Result]:
 
 def peak_memory(command: Sequence[str], daemon_pid: int) -> tuple[float, float]:
     """The largest memory of a receiver and of the daemon while the receiver runs, in MiB."""
-    with PeakMemory(daemon_pid) as of_daemon:
+
+    def sampler(pid: int) -> Sampler[int]:
+        return Sampler(functools.partial(anonymous_bytes, pid), MEMORY_EVERY_S)
+
+    with sampler(daemon_pid) as of_daemon:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        with PeakMemory(process.pid) as of_receiver:
+        with sampler(process.pid) as of_receiver:
             try:
                 if process.wait(60) != 0:
                     raise BenchmarkError(f"{command[0]} failed")
             finally:
                 process.kill()
                 process.wait()
-    return of_receiver.bytes / 2**20, of_daemon.bytes / 2**20
+    receiver, daemon = (
+        max(size for _, size in end.samples) / 2**20 for end in (of_receiver, of_daemon)
+    )
+    return receiver, daemon
 
 
 def measure_memory(emlio: Emlio, sizes: Sizes) -> list[Result]:

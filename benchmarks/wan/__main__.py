@@ -70,6 +70,8 @@ def prepare(options: argparse.Namespace, arguments: Sequence[str], store: Store)
         options.congestion,
         options.self_check,
         options.for_s,
+        options.run_s,
+        options.bounds_all,
         say,
     )
     return Runner(plan, store, tools, options.cache / "images", store.environment["commit"])

@@ -213,7 +213,8 @@ def _facts(cell: Cell, rounds: Rounds) -> dict[str, Any]:
         "images": row["images"],
         "bytes": row["bytes"],
         "passes": row["passes"],
-        "bounded": any(each["bounded"] for each in rounds.values()),
+        "ended_by": sorted({each["ended_by"] for each in rounds.values()}),
+        "bound_s": row["bound_s"],
         "least_idle_share": min(each["idle_share"] for each in rounds.values()),
         "most_foreign_share": max(each["foreign_share"] for each in rounds.values()),
     }

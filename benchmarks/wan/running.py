@@ -18,16 +18,13 @@ from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.wan.settings import (
     AS_EMLIO,
-    IPERF3,
-    LOADER,
-    NGINX,
-    PAPER,
-    PULL,
-    RAW_TCP,
+    LONG_EPOCH_BYTES,
+    NO_PEERS,
     TCP_SETTINGS,
     Cell,
     Line,
     blocks,
+    long_epochs,
     turns,
 )
 from benchmarks.wan.store import Store
@@ -35,18 +32,9 @@ from benchmarks.wan.watching import Watch
 from benchmarks.wanlab import Lab, LabError, Topology
 from benchmarks.wanlab.self_check import self_check
 
-# The set of images that is read several times, and smaller ones for slow peers: a batch at least
-# for each of 16 workers.
-SET_BYTES = 400e6
-SMALLER_SETS = (1024, 4096)
-LONG_EPOCH_BYTES = 2e9
-LONG_EPOCHS = 3
-# A run that moved all the bytes in longer than `LONGEST_S` reads so many images as take `SLOW_S`.
-LONGEST_S = 30.0
-SLOW_S = 20.0
-# A first, small run shows how quick a peer is. These need none: they are quick enough everywhere.
-QUICK_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
-PILOTS_AT_MOST = 4
+SET_BYTES = 400e6  # the set of images that is read several times
+# Of peers that are cut, so many images are got ready as would take so much longer than the run.
+SPARE = 1.5
 LIMIT_S = 300.0
 
 
@@ -56,7 +44,6 @@ class Amount:
 
     count: int
     passes: int
-    bounded: bool = False  # less than was asked for, since the peer is slow
 
     @property
     def images(self) -> int:
@@ -64,28 +51,22 @@ class Amount:
 
 
 def amount_for(
-    image_bytes: float, least_bytes: float, images_per_s: float | None, pilot: bool
+    image_bytes: float, least_bytes: float, bound_s: float | None, most_images_per_s: float | None
 ) -> Amount:
-    """How much a run is to read.
+    """How much a run may read, unless its time is over before.
 
     Args:
         image_bytes: Mean size of the images.
         least_bytes: What a run should move.
-        images_per_s: How quick the peer was; None when nothing is known.
-        pilot: Read little where nothing is known.
+        bound_s: How long it may last.
+        most_images_per_s: What the peer can do at most; None when nothing is known.
     """
-    largest = max(1, round(SET_BYTES / image_bytes))
-    counts = sorted({*(min(count, largest) for count in SMALLER_SETS), largest})
-    wanted = math.ceil(least_bytes / image_bytes)
-    if images_per_s is None and pilot:
-        return Amount(counts[0], 1, bounded=counts[0] < wanted)
-    bounded = images_per_s is not None and wanted / images_per_s > LONGEST_S
-    if bounded:
-        assert images_per_s is not None
-        wanted = math.ceil(images_per_s * SLOW_S)
-    # The largest set that is not much larger than what is wanted.
-    count = max((count for count in counts if count <= 1.25 * wanted), default=counts[0])
-    return Amount(count, max(1, math.ceil(0.98 * wanted / count)), bounded)
+    count = max(1, round(SET_BYTES / image_bytes))
+    wanted = least_bytes / image_bytes
+    if bound_s is not None and most_images_per_s is not None:
+        # Some peers need files, links or folders for every pass.
+        wanted = min(wanted, SPARE * most_images_per_s * bound_s)
+    return Amount(count, max(1, math.ceil(0.98 * wanted / count)))
 
 
 @dataclass
@@ -100,12 +81,19 @@ class Plan:
     congestion: str | None = None
     check_links: bool = False
     for_s: float = math.inf  # begin nothing after so long
+    run_s: float | None = None  # a run ends so long after its first batch
+    bounds_all: bool = True  # else only the loaders of others
     say: Callable[[str], None] = print
     began: float = field(default_factory=time.monotonic)
 
     @property
     def is_over(self) -> bool:
         return time.monotonic() - self.began > self.for_s
+
+    def bound_s(self, cell: Cell) -> float | None:
+        """How long after its first batch a run of a cell ends at the latest."""
+        is_bounded = self.bounds_all or cell.peer not in NO_PEERS
+        return self.run_s if is_bounded and not cell.workload.long_epochs else None
 
 
 class Runner:
@@ -178,16 +166,16 @@ class Runner:
             raise LabError(f"void: the link{line.name} is not what it is set to\n{verdict.table()}")
         self._store.add_check(line, verdict.to_json())
 
-    def _amount(self, cell: Cell, images_per_s: float | None = None) -> Amount:
+    def _amount(self, cell: Cell) -> Amount:
         load = cell.workload
         if self._plan.amount is not None:
             return self._plan.amount
         if load.long_epochs:
-            return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), LONG_EPOCHS)
-        known = images_per_s or self._store.images_per_s(cell)
-        # Whoever decodes is slow.
-        pilot = load.decode or cell.peer not in QUICK_PEERS
-        return amount_for(load.image_bytes, self._plan.least_gb * 1e9, known, pilot)
+            return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), long_epochs(cell.line))
+        return amount_for(
+            *(load.image_bytes, self._plan.least_gb * 1e9, self._plan.bound_s(cell)),
+            self._store.most_images_per_s(cell),
+        )
 
     def _image_set(self, cell: Cell, amount: Amount) -> ImageSet:
         load = cell.workload
@@ -195,28 +183,15 @@ class Runner:
         return make_images(self._images, amount.count, size)
 
     def _run_cell(self, lab: Lab, cell: Cell, number: int) -> dict[str, Any]:
-        """A row; smaller runs come before the one that counts where a peer is not known yet."""
+        """A row."""
+        begin_s = time.monotonic()
         amount = self._amount(cell)
-        known = self._store.images_per_s(cell) is not None
-        for _ in range(PILOTS_AT_MOST):
-            row = self._run_amount(lab, cell, amount)
-            rate = row.get("images_per_s")
-            if known or not amount.bounded or rate is None or row["seconds"] >= 0.6 * SLOW_S:
-                break
-            larger = self._amount(cell, rate)
-            if larger.images <= amount.images:
-                break
-            amount = larger
-        return row
-
-    def _run_amount(self, lab: Lab, cell: Cell, amount: Amount) -> dict[str, Any]:
         images = self._image_set(cell, amount)
         settings = self._settings(cell)
         row: dict[str, Any] = {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": self._commit,
             "link": self._link_facts(lab, cell.line),
-            "bounded": amount.bounded,
         }
         try:
             with Watch(lab) as watch:
@@ -229,7 +204,9 @@ class Runner:
                     limit_s=LIMIT_S,
                     watch=watch.mark,
                     decode=cell.workload.decode,
+                    bound_s=self._plan.bound_s(cell),
                 )
+            row["wall_s"] = time.monotonic() - begin_s  # with all that comes before and after
             return row | watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
         except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
             return row | {"failure": str(error)}
@@ -266,7 +243,7 @@ def describe(row: dict[str, Any]) -> str:
     return (
         f"{rate}{row['mb_per_s']:,.1f} MB/s{wire}, {row['seconds']:.2f} s, CPU {cpu} s/GB, "
         f"idle {row['idle_share']:.0%}, others {row['foreign_share']:.0%}"
-        f"{', bounded' if row['bounded'] else ''}"
+        f"{', cut' if row['ended_by'] == 'seconds' else ''}, {row['wall_s']:.1f} s with all"
     )
 
 

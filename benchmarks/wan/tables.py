@@ -91,7 +91,7 @@ def place_table(rows: Table, line: Line, load: Workload) -> list[str]:
                 cell.label,
                 *(_one(cell, rounds, value) for value in COLUMNS),
                 f"{max(row['bytes'] for row in some) / 1e9:.2g}"
-                + (" (slow)" if any(row["bounded"] for row in some) else ""),
+                + (" (cut)" if any(row["ended_by"] == "seconds" for row in some) else ""),
                 f"{100 * idle:.0f}" + (f" ({busy} not judged)" if busy else ""),
                 len(some),
             ]

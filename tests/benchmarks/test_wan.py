@@ -15,7 +15,7 @@ from benchmarks.peers.harness import PEERS
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import Result, confidence_95
-from benchmarks.wan import metrics, running, settings, tables
+from benchmarks.wan import metrics, settings, tables
 from benchmarks.wan.__main__ import EXIT_UNFINISHED, main
 from benchmarks.wan.bands import judge, load_bands
 from benchmarks.wan.options import chosen_cells, parse
@@ -56,7 +56,9 @@ def made_row(**fields: Any) -> dict[str, Any]:
         "date": "2026-11-30T12:00:00+00:00",
         "commit": "c0ffee",
         "link": {"congestion": "bbr", "tcp_wmem": "1 2 3", "tcp_rmem": "1 2 3"},
-        "bounded": False,
+        "ended_by": "bytes",
+        "bound_s": None,
+        "wall_s": 3.0,
         "settings": {},
         "passes": 1,
         "images": 1000,
@@ -133,22 +135,42 @@ def test_the_confidence_interval_is_students() -> None:
 
 
 @pytest.mark.parametrize(
-    ("images_per_s", "pilot", "amount"),
+    ("bound_s", "most_images_per_s", "amount"),
     [
-        (None, False, Amount(4000, 5)),  # 2 GB of 100 KB
-        (None, True, Amount(1024, 1, bounded=True)),
-        (5000.0, True, Amount(4000, 5)),
-        (700.0, True, Amount(4000, 5)),  # 28 s
-        (500.0, True, Amount(4000, 3, bounded=True)),  # 40 s: so much as takes 20
-        (150.0, True, Amount(1024, 3, bounded=True)),
-        (3.0, True, Amount(1024, 1, bounded=True)),  # no less: 16 workers have a batch each
+        (None, 3.0, Amount(4000, 5)),  # 2 GB of 100 KB
+        (8.0, None, Amount(4000, 5)),
+        (8.0, 5000.0, Amount(4000, 5)),
+        (8.0, 1000.0, Amount(4000, 3)),  # 12,000 are half as many again as it can read
+        (8.0, 3.0, Amount(4000, 1)),
     ],
 )
-def test_a_slow_peer_reads_as_much_as_takes_20_s(
-    images_per_s: float | None, pilot: bool, amount: Amount
+def test_no_more_passes_are_got_ready_than_a_peer_can_read_in_its_time(
+    bound_s: float | None, most_images_per_s: float | None, amount: Amount
 ) -> None:
-    chosen = amount_for(100_000, 2e9, images_per_s, pilot)
-    assert chosen == amount
+    assert amount_for(100_000, 2e9, bound_s, most_images_per_s) == amount
+
+
+def test_a_peer_is_no_quicker_over_a_longer_or_narrower_line() -> None:
+    store = Store()
+    add(store, "spdl", [made_row(images_per_s=500.0)], Line(1.0, 1000.0))
+    add(store, "spdl", [made_row(images_per_s=100.0)], Line(100.0, 0.0))
+    add(store, "grain", [made_row(images_per_s=1000.0)], Line(1.0, 1000.0))
+
+    def most(line: Line) -> float | None:
+        return store.most_images_per_s(Cell(line, USUAL, "spdl"))
+
+    assert most(Line(30.0, 1000.0)) == 500.0
+    assert most(Line(30.0, 5000.0)) is None
+    assert most(Line(100.0, 5000.0)) == 100.0
+    assert most(Line(0.1, 1000.0)) is None
+
+
+def test_runs_are_bounded_in_time_but_for_long_epochs() -> None:
+    slow, ours = Cell(FAR, USUAL, "spdl"), Cell(FAR, USUAL, LOADER)
+    epochs = Cell(FAR, LONG_EPOCHS, LOADER)
+    whole, goals = Plan([], run_s=8.0), Plan([], run_s=20.0, bounds_all=False)
+    assert [whole.bound_s(cell) for cell in (slow, ours, epochs)] == [8.0, 8.0, None]
+    assert [goals.bound_s(cell) for cell in (slow, ours, epochs)] == [20.0, None, None]
 
 
 # What is run
@@ -194,22 +216,46 @@ def test_every_band_has_its_cells() -> None:
     assert set(load_bands()) <= set(found(store))
 
 
-def test_sizes_and_tcp_settings_vary_alone_unless_they_are_asked_for() -> None:
+def test_the_default_matrix_has_every_peer_at_every_distance_and_rate() -> None:
     whole = chosen_cells(parse([]))
-    assert all(
-        (cell.line.tcp != "stock")
-        + (cell.workload.image_bytes != 100_000)
-        + (cell.line.loss_percent > 0 or cell.workload.decode)
-        <= 1
-        for cell in whole
-    )
     assert {cell.peer for cell in whole} == set(PEERS)
-    asked = chosen_cells(
-        parse(["--tcp", "raised", "--loss", "0.1", "--decode", "no", "--image-bytes", "2MB"])
-    )
-    assert {(c.line.tcp, c.line.loss_percent, c.workload.image_bytes) for c in asked} == {
-        ("raised", 0.1, 2_000_000)
+    usual = [c for c in whole if c.workload == USUAL and c.line.more_name == ""]
+    for peer in ("emlio", "webdataset", "dali", "iperf3"):
+        seen = {(c.line.rtt_ms, c.line.rate_mbit) for c in usual if c.peer == peer}
+        wanted = {(r, rate) for r in (0.1, 1.0, 10.0, 30.0, 100.0) for rate in (0.0, 1e3, 5e3)}
+        assert wanted <= seen, peer
+    assert {c.line.rate_mbit for c in usual if c.peer == "torch-nfs" and c.line.rtt_ms > 1} == {5e3}
+    assert {c.line.rtt_ms for c in usual if c.peer == NGINX} == {30.0}
+
+
+def test_the_rest_of_the_default_matrix_varies_alone() -> None:
+    whole = chosen_cells(parse([]))
+    for c in whole:
+        alone = [c.line.loss_percent, c.workload.decode, c.line.tcp != "stock"]
+        alone.append(c.workload.image_bytes != 100_000)
+        assert sum(map(bool, alone)) <= 1
+    assert {c.line.tcp for c in whole} == {"stock", "raised", "cubic"}
+    assert {c.peer for c in whole if c.line.tcp != "stock"} == {LOADER, IPERF3}
+    assert {c.workload.image_bytes for c in whole} == {10_000, 100_000, 2_000_000}
+    assert {c.peer for c in whole if c.workload.decode} == {
+        name for name, peer in PEERS.items() if peer.decodes
     }
+    assert {c.line.rtt_ms for c in whole if c.line.loss_percent and c.peer == "grain"} == {30.0}
+
+
+def test_all_has_every_combination_of_what_is_asked_for() -> None:
+    values = ["--all", "--peers", "emlio,dali", "--rate-mbit", "2500", "--loss", "0.1", "1"]
+    asked = chosen_cells(parse([*values, "--tcp", "raised", "stock", "--rtt-ms", "5", "50"]))
+    sizes_and_decoded = 4
+    assert len(asked) == 2 * 1 * 2 * 2 * 2 * sizes_and_decoded
+    assert {cell.line.rate_mbit for cell in asked} == {2500.0}
+
+
+def test_what_the_default_matrix_lacks_is_an_error_that_names_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--rtt-ms", "5", "--list"]) == 1
+    assert "--all has every combination" in capsys.readouterr().err
 
 
 def test_only_what_hands_out_images_decodes() -> None:
@@ -226,7 +272,7 @@ def test_options_choose_among_the_cells_of_a_named_selection() -> None:
 
 def test_a_setting_takes_the_place_of_its_variants() -> None:
     arguments = ["--goals", "--peers", "iperf3", "--rtt-ms", "100", "--rate-mbit", "1000"]
-    assert len(chosen_cells(parse(arguments))) == 2
+    assert len(chosen_cells(parse([*arguments[:-1], "5000"]))) == 2
     (cell,) = chosen_cells(parse([*arguments, "--set", "iperf3.streams=12"]))
     assert cell.settings == (("streams", 12),)
 
@@ -328,27 +374,6 @@ def test_iperf3_gets_as_many_streams_as_emlio_had() -> None:
     add(store, LOADER, [made_row(connections=9), made_row(connections=13)])
     add(store, LOADER, [made_row(connections=30)], Line(100.0, 5000.0))
     assert store.streams_of_emlio(cell) == 12
-
-
-def test_small_runs_come_before_the_one_that_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A peer that reads 200 images/s once it runs, and needs a second to start."""
-    amounts: list[Amount] = []
-
-    def run(self: Runner, lab: object, cell: Cell, amount: Amount) -> dict[str, Any]:
-        amounts.append(amount)
-        seconds = 1 + amount.images / 200
-        return made_row(seconds=seconds, images_per_s=amount.images / seconds)
-
-    monkeypatch.setattr(Runner, "_run_amount", run)
-    cell = Cell(FAR, USUAL, "spdl")
-    lab: Any = None
-    made = runner(Store(), [cell], tmp_path)
-    made._run_cell(lab, cell, 0)
-    assert amounts[0].images == 1024
-    assert amounts[-1].images / 200 >= 0.6 * running.SLOW_S
-    assert all(amount.bounded for amount in amounts)
 
 
 def test_a_real_run_over_a_link_says_what_link_and_machine_did(
@@ -575,13 +600,13 @@ def test_a_document_without_marks_is_left_alone(results_file: Path, tmp_path: Pa
     assert document.read_text() == "text\n"
 
 
-def test_slow_and_busy_rows_say_so() -> None:
+def test_cut_and_busy_rows_say_so() -> None:
     store = Store()
     add(store, LOADER, [made_row(idle_share=0.01)])
-    add(store, "torch-nfs", [made_row(bounded=True)])
+    add(store, "torch-nfs", [made_row(ended_by="seconds")])
     text = "\n".join(tables.place_table(metrics.Table(store.rows()), FAR, USUAL))
     assert "1 (1 not judged)" in text
-    assert "0.1 (slow)" in text
+    assert "0.1 (cut)" in text
 
 
 def test_a_part_that_is_left_has_an_exit_code_of_its_own(
