@@ -20,7 +20,8 @@ from benchmarks.report import environment
 from benchmarks.wan import bad_cases, metrics, tables
 from benchmarks.wan.bands import is_settled, judge, load_bands, verdict_table
 from benchmarks.wan.options import chosen_cells, parse
-from benchmarks.wan.running import Plan, Runner, missing_peers
+from benchmarks.wan.planning import Plan, plan_table
+from benchmarks.wan.running import Runner, missing_peers
 from benchmarks.wan.settings import Cell
 from benchmarks.wan.store import Store
 from benchmarks.wanlab import LabError, NotPermittedError
@@ -43,8 +44,10 @@ def open_store(options: argparse.Namespace) -> Store:
     return Store(options.resume or options.json)
 
 
-def prepare(options: argparse.Namespace, arguments: Sequence[str], store: Store) -> Runner:
-    """A runner of what is chosen and can be run here; the store says what cannot."""
+def prepare(
+    options: argparse.Namespace, arguments: Sequence[str], store: Store
+) -> tuple[Plan, Runner]:
+    """What is chosen and can be run here, and its runner; the store says what cannot."""
     command = " ".join(["benchmarks/wan/run", *arguments])
     if command not in store.commands:
         store.commands.append(command)
@@ -72,9 +75,11 @@ def prepare(options: argparse.Namespace, arguments: Sequence[str], store: Store)
         options.for_s,
         options.run_s,
         options.bounds_all,
+        options.goals,
         say,
     )
-    return Runner(plan, store, tools, options.cache / "images", store.environment["commit"])
+    commit = store.environment["commit"]
+    return plan, Runner(plan, store, tools, options.cache / "images", commit)
 
 
 def measure(options: argparse.Namespace, runner: Runner, store: Store) -> int:
@@ -179,7 +184,10 @@ def main(arguments: Sequence[str]) -> int:
         if options.report:
             return judge_stored(options) if options.check else regenerate(options)
         store = open_store(options)
-        runner = prepare(options, arguments, store)
+        plan, runner = prepare(options, arguments, store)
+        if options.plan:
+            print("\n".join(plan_table(plan, store)))
+            return 0
         if options.list:
             return list_cells(runner)
         return act(options, runner, store)

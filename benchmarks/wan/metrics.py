@@ -80,6 +80,11 @@ def steady(row: Row) -> float | None:
     return rate
 
 
+def rate(row: Row) -> float | None:
+    """What a row is judged by as the quickest: images, or where there are none, bytes."""
+    return images_per_s(row) or mb_per_s(row)
+
+
 def cpu(row: Row) -> float | None:
     """Seconds a GB, both ends."""
     return sum(float(row[node]["cpu_s_per_gb"]) for node in NODES)

@@ -16,7 +16,7 @@ from benchmarks.peers.harness import PEERS
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY
 from benchmarks.wan import settings
-from benchmarks.wan.running import Amount
+from benchmarks.wan.planning import Amount
 from benchmarks.wan.settings import TCP_SETTINGS, Axes, Cell
 
 DESCRIPTION = """EMLIO and every other loader over emulated wide-area links.
@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--redo", type=peer_names, default=[], metavar="A,B", help="run these again all the same"
     )
+    files.add_argument("--plan", action="store_true", help="run nothing: how long it would take")
     files.add_argument("--list", action="store_true", help="run nothing: what would be run")
     files.add_argument(
         "--into", type=Path, metavar="DOCUMENT", help="with --report: put tables between its marks"

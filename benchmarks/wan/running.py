@@ -3,11 +3,10 @@
 """Runs cells: how much of what each reads, on which line, and what is kept of it."""
 
 import datetime
-import math
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,84 +15,15 @@ from benchmarks.peers.images import ImageSet, make_images
 from benchmarks.peers.node import Host
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
-from benchmarks.wan.settings import (
-    AS_EMLIO,
-    LONG_EPOCH_BYTES,
-    NO_PEERS,
-    TCP_SETTINGS,
-    Cell,
-    Line,
-    blocks,
-    long_epochs,
-    turns,
-)
+from benchmarks.wan.planning import Amount, Plan
+from benchmarks.wan.settings import AS_EMLIO, TCP_SETTINGS, Cell, Line
 from benchmarks.wan.store import Store
 from benchmarks.wan.watching import Watch
 from benchmarks.wanlab import Lab, LabError, Topology
 from benchmarks.wanlab.self_check import self_check
 
-SET_BYTES = 400e6  # the set of images that is read several times
-# Of peers that are cut, so many images are got ready as would take so much longer than the run.
-SPARE = 1.5
-LIMIT_S = 300.0
-
-
-@dataclass(frozen=True)
-class Amount:
-    """How much a run reads: a set of so many images, so often."""
-
-    count: int
-    passes: int
-
-    @property
-    def images(self) -> int:
-        return self.count * self.passes
-
-
-def amount_for(
-    image_bytes: float, least_bytes: float, bound_s: float | None, most_images_per_s: float | None
-) -> Amount:
-    """How much a run may read, unless its time is over before.
-
-    Args:
-        image_bytes: Mean size of the images.
-        least_bytes: What a run should move.
-        bound_s: How long it may last.
-        most_images_per_s: What the peer can do at most; None when nothing is known.
-    """
-    count = max(1, round(SET_BYTES / image_bytes))
-    wanted = least_bytes / image_bytes
-    if bound_s is not None and most_images_per_s is not None:
-        # Some peers need files, links or folders for every pass.
-        wanted = min(wanted, SPARE * most_images_per_s * bound_s)
-    return Amount(count, max(1, math.ceil(0.98 * wanted / count)))
-
-
-@dataclass
-class Plan:
-    """What to run, and how."""
-
-    cells: Sequence[Cell]
-    rounds: int = 5
-    least_gb: float = 2.0
-    amount: Amount | None = None  # of every run, instead of what least_gb says
-    queue_bytes: int | None = None
-    congestion: str | None = None
-    check_links: bool = False
-    for_s: float = math.inf  # begin nothing after so long
-    run_s: float | None = None  # a run ends so long after its first batch
-    bounds_all: bool = True  # else only the loaders of others
-    say: Callable[[str], None] = print
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self.began > self.for_s
-
-    def bound_s(self, cell: Cell) -> float | None:
-        """How long after its first batch a run of a cell ends at the latest."""
-        is_bounded = self.bounds_all or cell.peer not in NO_PEERS
-        return self.run_s if is_bounded and not cell.workload.long_epochs else None
+LIMIT_S = 300.0  # of a run; of one that is cut, so long beyond its time:
+LIMIT_BEYOND_S = 90.0
 
 
 class Runner:
@@ -110,30 +40,26 @@ class Runner:
         """What is left: round and cell."""
         return [
             (number, cell)
-            for block in blocks(self._plan.cells)
             for number in range(self._plan.rounds)
-            for cells in turns(block, number)
+            for cells in self._plan.left(self._store, number)
             for cell in cells
-            if not self._store.has(cell, number)
         ]
 
     def run(self, after_round: Callable[[int], bool] = lambda number: False) -> bool:
-        """Runs everything that is left, block after block, each row kept as it comes.
+        """Runs everything that is left, round after round, each row kept as it comes.
 
         Args:
-            after_round: Called behind every round; a true answer ends the block.
+            after_round: Called behind every round; a true answer ends the runs.
 
         Returns:
             False: time was over before everything was done.
         """
-        for block in blocks(self._plan.cells):
-            for number in range(self._plan.rounds):
-                for cells in turns(block, number):
-                    left = [cell for cell in cells if not self._store.has(cell, number)]
-                    if left and not self._run_line(left, number):
-                        return False
-                if after_round(number):
-                    break
+        for number in range(self._plan.rounds):
+            for cells in list(self._plan.left(self._store, number)):
+                if not self._run_line(cells, number):
+                    return False
+            if after_round(number):
+                break
         return True
 
     def _run_line(self, cells: Sequence[Cell], number: int) -> bool:
@@ -141,7 +67,7 @@ class Runner:
         if plan.is_over:
             return False
         for cell in cells:  # before there is a lab: making images takes a while
-            self._image_set(cell, self._amount(cell))
+            self._image_set(cell, self._plan.amount_of(cell, self._store))
         with self._lab(line) as lab:
             if plan.check_links:
                 self._check_link(line, lab)
@@ -154,7 +80,9 @@ class Runner:
         return True
 
     def _lab(self, line: Line) -> Lab:
-        nodes = replace(TCP_SETTINGS[line.tcp], congestion=self._plan.congestion)
+        nodes = TCP_SETTINGS[line.tcp]
+        if self._plan.congestion is not None:
+            nodes = replace(nodes, congestion=self._plan.congestion)
         topology = Topology.pair(line.link(self._plan.queue_bytes)).with_nodes(nodes)
         return Lab(topology, "emulator")  # its counters are the clock of steady rates
 
@@ -166,17 +94,6 @@ class Runner:
             raise LabError(f"void: the link{line.name} is not what it is set to\n{verdict.table()}")
         self._store.add_check(line, verdict.to_json())
 
-    def _amount(self, cell: Cell) -> Amount:
-        load = cell.workload
-        if self._plan.amount is not None:
-            return self._plan.amount
-        if load.long_epochs:
-            return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), long_epochs(cell.line))
-        return amount_for(
-            *(load.image_bytes, self._plan.least_gb * 1e9, self._plan.bound_s(cell)),
-            self._store.most_images_per_s(cell),
-        )
-
     def _image_set(self, cell: Cell, amount: Amount) -> ImageSet:
         load = cell.workload
         size = None if load.decode else load.image_bytes
@@ -185,13 +102,14 @@ class Runner:
     def _run_cell(self, lab: Lab, cell: Cell, number: int) -> dict[str, Any]:
         """A row."""
         begin_s = time.monotonic()
-        amount = self._amount(cell)
+        amount = self._plan.amount_of(cell, self._store)
         images = self._image_set(cell, amount)
         settings = self._settings(cell)
+        bound_s = self._plan.bound_s(cell)
         row: dict[str, Any] = {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": self._commit,
-            "link": self._link_facts(lab, cell.line),
+            "link": self._link_facts(lab),
         }
         try:
             with Watch(lab) as watch:
@@ -201,11 +119,12 @@ class Runner:
                     compute=Host(lab.address_of(lab.compute[0]), lab.compute[0].popen),
                     tools=self._tools,
                     settings=settings,
-                    limit_s=LIMIT_S,
+                    limit_s=LIMIT_S if bound_s is None else bound_s + LIMIT_BEYOND_S,
                     watch=watch.mark,
                     decode=cell.workload.decode,
-                    bound_s=self._plan.bound_s(cell),
+                    bound_s=bound_s,
                 )
+            row["start_s"] = watch.began_s - begin_s  # before its clock
             row["wall_s"] = time.monotonic() - begin_s  # with all that comes before and after
             return row | watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
         except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
@@ -221,11 +140,12 @@ class Runner:
                 settings["streams"] = streams
         return settings
 
-    def _link_facts(self, lab: Lab, line: Line) -> dict[str, Any]:
+    def _link_facts(self, lab: Lab) -> dict[str, Any]:
         node = lab.storage[0]
         return {
             "queue_bytes": lab.topology.links[0][2].queue_bytes("to_compute"),
-            "congestion": self._plan.congestion or node.sysctl("net.ipv4.tcp_congestion_control"),
+            "congestion": lab.topology.node_settings.congestion
+            or node.sysctl("net.ipv4.tcp_congestion_control"),
             "tcp_wmem": node.sysctl("net.ipv4.tcp_wmem"),
             "tcp_rmem": lab.compute[0].sysctl("net.ipv4.tcp_rmem"),
             "emulator_priority": lab.priority,
@@ -243,7 +163,8 @@ def describe(row: dict[str, Any]) -> str:
     return (
         f"{rate}{row['mb_per_s']:,.1f} MB/s{wire}, {row['seconds']:.2f} s, CPU {cpu} s/GB, "
         f"idle {row['idle_share']:.0%}, others {row['foreign_share']:.0%}"
-        f"{', cut' if row['ended_by'] == 'seconds' else ''}, {row['wall_s']:.1f} s with all"
+        f"{', cut' if row['ended_by'] == 'seconds' else ''}; "
+        f"{row['start_s']:.1f} s to start, {row['wall_s']:.1f} s for all"
     )
 
 

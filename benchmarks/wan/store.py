@@ -4,7 +4,9 @@
 
 import json
 import math
+import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +77,17 @@ class Store:
         rates = [
             row["images_per_s"]
             for (other, _), row in self.rows().items()
-            if (other.peer, other.workload) == (cell.peer, cell.workload)
+            if replace(other, line=cell.line) == cell
             and other.line.rtt_ms <= cell.line.rtt_ms
             and (other.line.rate_mbit or math.inf) >= (cell.line.rate_mbit or math.inf)
             and row.get("images_per_s")
         ]
         return max(rates, default=None)
+
+    def wall_s(self, cell: Cell) -> float | None:
+        """How long runs of a cell took with all that is around them."""
+        took = [row["wall_s"] for (other, _), row in self.rows().items() if other == cell]
+        return statistics.median(took) if took else None
 
     def streams_of_emlio(self, cell: Cell) -> int | None:
         """The most data streams that EMLIO was seen to have on the line, whatever it read."""

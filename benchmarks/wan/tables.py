@@ -115,7 +115,7 @@ def place_title(line: Line, load: Workload) -> str:
     parts = [f"{line.rtt_ms:g} ms", rate]
     if line.loss_percent:
         parts.append(f"{line.loss_percent:g} % loss")
-    parts.append(f"{line.tcp} TCP settings")
+    parts.append("CUBIC" if line.tcp == "cubic" else f"{line.tcp} TCP settings")
     parts.append("photographs, decoded" if load.decode else f"images of {load.size_name}")
     return ", ".join(parts)
 

@@ -67,6 +67,12 @@ class Watch:
             self._is_sampling.close()
             self._after = self._state()
 
+    @property
+    def began_s(self) -> float:
+        """When the clock started, by the system's monotonic clock."""
+        began: float = self._before["time"]
+        return began
+
     def _state(self) -> dict[str, Any]:
         idle, total = processor_times(Path("/proc/stat").read_text())
         return {

@@ -19,7 +19,8 @@ from benchmarks.wan import metrics, settings, tables
 from benchmarks.wan.__main__ import EXIT_UNFINISHED, main
 from benchmarks.wan.bands import judge, load_bands
 from benchmarks.wan.options import chosen_cells, parse
-from benchmarks.wan.running import Amount, Plan, Runner, amount_for
+from benchmarks.wan.planning import Amount, Plan, amount_for, estimate_s, is_beaten
+from benchmarks.wan.running import Runner
 from benchmarks.wan.settings import (
     AS_EMLIO,
     IPERF3,
@@ -59,6 +60,7 @@ def made_row(**fields: Any) -> dict[str, Any]:
         "ended_by": "bytes",
         "bound_s": None,
         "wall_s": 3.0,
+        "start_s": 1.0,
         "settings": {},
         "passes": 1,
         "images": 1000,
@@ -140,7 +142,7 @@ def test_the_confidence_interval_is_students() -> None:
         (None, 3.0, Amount(4000, 5)),  # 2 GB of 100 KB
         (8.0, None, Amount(4000, 5)),
         (8.0, 5000.0, Amount(4000, 5)),
-        (8.0, 1000.0, Amount(4000, 3)),  # 12,000 are half as many again as it can read
+        (8.0, 600.0, Amount(4000, 4)),  # three times as many as it has ever read
         (8.0, 3.0, Amount(4000, 1)),
     ],
 )
@@ -155,6 +157,7 @@ def test_a_peer_is_no_quicker_over_a_longer_or_narrower_line() -> None:
     add(store, "spdl", [made_row(images_per_s=500.0)], Line(1.0, 1000.0))
     add(store, "spdl", [made_row(images_per_s=100.0)], Line(100.0, 0.0))
     add(store, "grain", [made_row(images_per_s=1000.0)], Line(1.0, 1000.0))
+    add(store, "spdl", [made_row(images_per_s=1000.0)], Line(1.0, 1000.0), threads=9)
 
     def most(line: Line) -> float | None:
         return store.most_images_per_s(Cell(line, USUAL, "spdl"))
@@ -351,6 +354,88 @@ def test_nothing_begins_when_time_is_over(fake_runs: list[Cell], tmp_path: Path)
     assert not made.run()
     assert not fake_runs
     assert len(made.unfinished()) == 5
+
+
+def test_everything_is_run_once_before_anything_is_run_twice(
+    fake_runs: list[Cell], tmp_path: Path
+) -> None:
+    lossy = Line(30.0, 5000.0, 0.1)  # another block
+    cells = [Cell(line, USUAL, peer) for line in (FAR, lossy) for peer in (LOADER, PAPER)]
+    assert runner(Store(), cells, tmp_path, rounds=2).run()
+    assert fake_runs[:4] == cells
+    assert sorted(map(str, fake_runs[4:])) == sorted(map(str, cells))
+
+
+def test_an_interrupted_round_is_finished_before_the_next(
+    fake_runs: list[Cell], tmp_path: Path
+) -> None:
+    cells = [Cell(FAR, USUAL, LOADER), Cell(FAR, USUAL, PAPER)]
+    store = Store()
+    add(store, LOADER, [made_row()])
+    assert runner(store, cells, tmp_path, rounds=2).run()
+    assert fake_runs[0] == cells[1]
+    assert len(fake_runs) == 3
+
+
+def test_what_is_neither_quickest_nor_leanest_is_not_run_again() -> None:
+    store, line = Store(), Line(100.0, 5000.0)
+    loaders = {
+        "webdataset": cpu_row(1.0, 3.0, images_per_s=1400.0),
+        "tfdata": cpu_row(1.0, 1.0, images_per_s=400.0),  # the leanest
+        "litdata": cpu_row(5.0, 5.0, images_per_s=1000.0),  # not far behind
+        "spdl": cpu_row(5.0, 5.0, images_per_s=500.0),
+        "torch-nfs": cpu_row(9.0, 9.0, images_per_s=30.0),
+        LOADER: cpu_row(0.5, 0.5, images_per_s=5000.0),
+    }
+    for at in (line, FAR):
+        for peer, row in loaders.items():
+            add(store, peer, [row], at)
+    beaten = [peer for peer in loaders if is_beaten(Cell(line, USUAL, peer), store)]
+    assert beaten == ["spdl", "torch-nfs"]
+    # Where a goal is about it, it is run again.
+    assert not is_beaten(Cell(FAR, USUAL, "torch-nfs"), store)
+    assert not is_beaten(Cell(Line(0.1, 5000.0), USUAL, "spdl"), store)
+
+
+def test_settings_that_are_beaten_are_not_run_again() -> None:
+    store = Store()
+    streams = [(("streams", n),) for n in (8, 16, AS_EMLIO)]
+    for settings_of, rate in zip(streams, (300.0, 500.0, 100.0), strict=True):
+        store.add(Cell(FAR, USUAL, IPERF3, settings_of), 0, made_row(mb_per_s=rate, images_per_s=0))
+    beaten = [is_beaten(Cell(FAR, USUAL, IPERF3, settings_of), store) for settings_of in streams]
+    assert beaten == [True, False, False]  # as many as EMLIO had is a goal's
+
+
+def test_goals_leave_out_in_later_rounds_what_is_beaten() -> None:
+    store = Store()
+    cells = [Cell(FAR, USUAL, peer) for peer in ("webdataset", "spdl")]
+    add(store, "webdataset", [made_row()])
+    add(store, "spdl", [cpu_row(9.0, 9.0, images_per_s=1.0)])
+    plan = Plan(cells, rounds=2, best_only=True)
+    assert [list(plan.left(store, n)) for n in (0, 1)] == [[], [[cells[0]]]]
+    plan.best_only = False
+    assert len(next(plan.left(store, 1))) == 2
+
+
+def test_the_estimate_is_what_it_took_before_or_a_guess() -> None:
+    plan = Plan([], run_s=8.0)
+    slow, ours = Cell(Line(100.0, 5000.0), USUAL, "torch-sshfs"), Cell(FAR, USUAL, LOADER)
+    assert 25 < estimate_s(slow, plan, Store()) < 40
+    assert 4 < estimate_s(ours, plan, Store()) < 9
+    store = Store()
+    add(store, LOADER, [made_row(wall_s=5.5)])
+    assert estimate_s(ours, plan, store) == 5.5
+
+
+def test_a_plan_is_printed_and_nothing_is_run(
+    fake_runs: list[Cell], tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--goals", "--peers", "emlio", "--plan", "--emlio", str(tools.emlio)]
+    assert main(arguments) == 0
+    assert not fake_runs
+    said = capsys.readouterr().out
+    assert "| 1 Gbit/s, stock TCP settings, images of 100kb | 0.1, 30, 100 | 3 | 15 |" in said
+    assert "runs are left, at most" in said
 
 
 def test_rows_of_a_peer_can_be_made_again() -> None:
