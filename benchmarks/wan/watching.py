@@ -142,8 +142,18 @@ class Watch:
 def _direction(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dropped": {name: after["dropped"][name] - before["dropped"][name] for name in DROPS},
-        "emulator_late_us_mean": after["late_us"]["mean"],  # since the line was made
+        "emulator_late_us": late_us(before, after),
     }
+
+
+def late_us(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """How much later than due a frame came on average."""
+    frames = [side["delivered"]["frames"] for side in (before, after)]
+    sums = [
+        side["late_us"]["mean"] * count for side, count in zip((before, after), frames, strict=True)
+    ]
+    came = frames[1] - frames[0]
+    return max(0.0, (sums[1] - sums[0]) / came) if came else 0.0
 
 
 DROPS = ("queue", "loss", "memory", "device")

@@ -38,7 +38,7 @@ from benchmarks.wan.settings import (
     turns,
 )
 from benchmarks.wan.store import Store
-from benchmarks.wan.watching import processor_times, steady_mb_per_s
+from benchmarks.wan.watching import late_us, processor_times, steady_mb_per_s
 from benchmarks.wanlab import Lab, LabError, Topology, find_emulator, symmetric_link
 
 FAR, NEAR = Line(30.0, 5000.0), Line(0.1, 5000.0)
@@ -74,6 +74,7 @@ def made_row(**fields: Any) -> dict[str, Any]:
         "connections": 5,
         "idle_share": 0.5,
         "foreign_share": 0.0,
+        "emulator_late_us": 20.0,
         "storage": node,
         "compute": node,
         **fields,
@@ -551,18 +552,60 @@ def test_epochs_are_compared_without_the_first_and_the_first_by_itself() -> None
     assert made["first_epoch_30ms_over_0ms_5g"].value == pytest.approx(1.1)
 
 
-def test_rows_of_a_busy_machine_are_shown_but_not_judged() -> None:
+DISTURBED = {"idle_share": 0.02, "foreign_share": 0.3}
+
+
+def test_disturbed_rows_are_shown_but_not_judged() -> None:
     store = Store()
-    add(store, LOADER, [made_row(), made_row(idle_share=0.02)])
+    add(store, LOADER, [made_row(), made_row(**DISTURBED)])
     add(store, PAPER, [made_row(), made_row(images_per_s=1.0)])
     result = found(store)["emlio_over_paper_python_30ms_5g"]
     assert (result.value, result.n, result.settings["left_out"]) == (1.0, 1, 1)
     busy = Store()
-    add(busy, LOADER, [made_row(idle_share=0.02)])
+    add(busy, LOADER, [made_row(**DISTURBED)])
     add(busy, IPERF3, [made_row()])
     result = found(busy)["emlio_over_iperf3_30ms_5g"]
     assert (result.value, result.settings["judged"]) == (1.0, False)
     assert metrics.judgement(result).startswith("yes (not judged")
+
+
+@pytest.mark.parametrize(
+    ("idle", "foreign", "late_us", "counts", "cpu_bound"),
+    [
+        (0.50, 0.00, 20.0, True, False),
+        (0.15, 0.40, 20.0, True, False),  # there was enough left
+        (0.02, 0.04, 20.0, True, True),  # by its own doing
+        (0.02, 0.20, 20.0, False, False),  # others had it
+        (0.02, 0.04, 790.0, True, True),
+        (0.02, 0.04, 900.0, False, False),  # the emulator did not get its time: 30 ms
+    ],
+)
+def test_a_row_counts_unless_others_or_the_laboratory_were_felt(
+    idle: float, foreign: float, late_us: float, counts: bool, cpu_bound: bool
+) -> None:
+    store = Store()
+    shares = {"idle_share": idle, "foreign_share": foreign, "emulator_late_us": late_us}
+    add(store, LOADER, [made_row(**shares)])
+    (row,) = store.rows().values()
+    assert (metrics.counts(row), metrics.is_cpu_bound(row)) == (counts, cpu_bound)
+
+
+def test_what_keeps_all_processors_busy_is_judged_and_marked() -> None:
+    store, line = Store(), Line(30.0, 0.0)
+    add(store, LOADER, [made_row(idle_share=0.01, images_per_s=8000.0)], line)
+    add(store, "webdataset", [made_row(idle_share=0.3, images_per_s=1600.0)], line)
+    result = found(store)["emlio_over_best_peer_30ms"]
+    assert (result.value, metrics.judgement(result)) == (5.0, "yes")
+    assert metrics.cpu_bound_sides(result) == [LOADER]
+    assert tables.versus(result) == "emlio by webdataset; all processors busy: emlio"
+
+
+def test_lateness_is_that_of_the_run() -> None:
+    def side(frames: int, mean_us: float) -> dict[str, Any]:
+        return {"delivered": {"frames": frames}, "late_us": {"mean": mean_us}}
+
+    assert late_us(side(100, 900.0), side(300, 310.0)) == pytest.approx(15.0)
+    assert late_us(side(100, 900.0), side(100, 900.0)) == 0.0
 
 
 def test_decoded_and_raised_have_names_of_their_own() -> None:
@@ -687,10 +730,10 @@ def test_a_document_without_marks_is_left_alone(results_file: Path, tmp_path: Pa
 
 def test_cut_and_busy_rows_say_so() -> None:
     store = Store()
-    add(store, LOADER, [made_row(idle_share=0.01)])
+    add(store, LOADER, [made_row(**DISTURBED), made_row(idle_share=0.04)])
     add(store, "torch-nfs", [made_row(ended_by="seconds")])
     text = "\n".join(tables.place_table(metrics.Table(store.rows()), FAR, USUAL))
-    assert "1 (1 not judged)" in text
+    assert "2, CPU-bound (1 disturbed)" in text
     assert "0.1 (cut)" in text
 
 
