@@ -34,6 +34,13 @@ def command_line(program: str | Path, *arguments: object) -> list[str]:
     return command
 
 
+def require(*programs: Path) -> None:
+    """Raises where a program of the preset `release` is not built."""
+    for program in programs:
+        if not program.exists():
+            raise BenchmarkError(f"{program} is missing: cmake --workflow --preset release")
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of all threads of a process, those that have ended included.
 

@@ -6,21 +6,22 @@ Run it by benchmarks/energy_store/run. benchmarks/README.md says what is measure
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import BenchmarkError, command_line, run_json
+from benchmarks.processes import BenchmarkError, command_line, require, run_json
 from benchmarks.report import (
     REPOSITORY,
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 
 PREFIX = "emlio-energy-store-"
@@ -33,10 +34,6 @@ GOALS = {
     "report_memory_growth": Goal(at_most=1.1),
     "monitor_store_cpu_percent": Goal(at_most=0.5),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def measure(args: argparse.Namespace, root: Path) -> list[Result]:
@@ -126,18 +123,14 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.nodes, args.live_seconds, args.layout_ticks, args.repeats = 40, 5, 3_000, 1
-    try:
-        if not args.program.exists():
-            raise BenchmarkError(f"{args.program} is missing: cmake --workflow --preset release")
+
+    def run() -> None:
+        require(args.program)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
             results = measure(args, Path(root))
-        if args.json is not None:
-            write_json(args.json, environment({}), results)
-        print(markdown(results, GOALS), flush=True)
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    return 0
+        finish(args.json, environment({}), results, markdown(results, GOALS))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

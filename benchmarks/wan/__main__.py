@@ -16,7 +16,7 @@ from benchmarks.peers.environments import Environments
 from benchmarks.peers.harness import PEERS
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
-from benchmarks.report import environment
+from benchmarks.report import environment, say
 from benchmarks.wan import bad_cases, metrics, tables
 from benchmarks.wan.bands import is_settled, judge, load_bands, verdict_table
 from benchmarks.wan.options import chosen_cells, parse
@@ -30,10 +30,6 @@ EXIT_FAILED = 1
 EXIT_VOID = 3
 EXIT_UNFINISHED = 75  # EX_TEMPFAIL: the rest is to come
 EXIT_NOT_PERMITTED = 77
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def open_store(options: argparse.Namespace) -> Store:

@@ -36,6 +36,7 @@ from benchmarks.report import (
     environment,
     markdown,
     number,
+    say,
     summarize,
     write_json,
 )
@@ -133,10 +134,6 @@ GOALS = {
     "bad_slow_consumer_cpu_over_link_bound": Goal(at_most=1.25),
     "bad_slow_consumer_ahead_over_credit": Goal(at_most=1.25),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Timeline:
