@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.peers.peer import BATCH_SIZE
 from benchmarks.wan import metrics
 from benchmarks.wan.settings import (
     AS_EMLIO,
@@ -21,6 +22,7 @@ from benchmarks.wan.settings import (
     NO_PEERS,
     PAPER,
     Cell,
+    Line,
     blocks,
     long_epochs,
     turns,
@@ -30,6 +32,8 @@ from benchmarks.wan.store import Store
 SET_BYTES = 400e6  # the set of images that is read several times
 # Of peers that are cut, so many images are got ready as would take so much longer than the run.
 SPARE = 3.0
+# Loaders of a file a sample: workers, and round trips a file, usual and at least.
+FILE_WORKERS, FILE_RTTS, FILE_LEAST_RTTS = 16, 2.6, 2.0
 
 # After its first round a cell is not run again if others are so much better that it can neither be
 # the quickest nor the leanest of them: "the best" is all that the goals ask for.
@@ -82,7 +86,7 @@ def amount_for(
     wanted = least_bytes / image_bytes
     if bound_s is not None and most_images_per_s is not None:
         # Some peers need files, links or folders for every pass.
-        wanted = min(wanted, SPARE * most_images_per_s * bound_s)
+        wanted = min(wanted, most_images_per_s * bound_s)
     return Amount(count, max(1, math.ceil(0.98 * wanted / count)))
 
 
@@ -120,8 +124,12 @@ class Plan:
             return self.amount
         if load.long_epochs:
             return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), long_epochs(cell.line))
-        # The loaders of others are those that get passes ready.
-        most = None if cell.peer in NO_PEERS else store.most_images_per_s(cell)
+        most: float | None = None
+        if cell.peer not in NO_PEERS:  # the loaders of others are those that get passes ready
+            known = store.most_images_per_s(cell)
+            most = None if known is None else SPARE * known
+        if cell.peer in FILE_PEERS:
+            most = min(most or math.inf, file_images_per_s(cell.line, FILE_LEAST_RTTS))
         return amount_for(load.image_bytes, self.least_gb * 1e9, bound_s, most)
 
     def left(self, store: Store, number: int) -> Iterator[list[Cell]]:
@@ -135,6 +143,11 @@ class Plan:
         if store.has(cell, number):
             return False
         return not (self.best_only and number > 0 and is_beaten(cell, store))
+
+
+def file_images_per_s(line: Line, round_trips: float) -> float:
+    """What loaders of a file a sample read that wait so many round trips for each."""
+    return FILE_WORKERS / (round_trips * line.rtt_ms / 1e3)
 
 
 def is_beaten(cell: Cell, store: Store) -> bool:
@@ -182,9 +195,10 @@ def estimate_s(cell: Cell, plan: Plan, store: Store) -> float:
     if line.rate_mbit:
         rate = min(rate, 0.94 * line.rate_mbit / 8)
     first_s = 12 * line.rtt_ms / 1e3
-    if cell.peer in FILE_PEERS:  # 16 workers, 2.6 round trips a file, 64 files in a first batch
-        rate = min(rate, 16 / (2.6 * line.rtt_ms / 1e3) * load.image_bytes / 1e6)
-        first_s = 64 * 2.6 * line.rtt_ms / 1e3
+    if cell.peer in FILE_PEERS:
+        files = file_images_per_s(line, FILE_RTTS)
+        rate = min(rate, files * load.image_bytes / 1e6)
+        first_s = FILE_WORKERS * BATCH_SIZE / files
     reading_s = amount.images * load.image_bytes / 1e6 / rate
     bound_s = plan.bound_s(cell)
     if bound_s is not None:

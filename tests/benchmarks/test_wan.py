@@ -143,7 +143,7 @@ def test_the_confidence_interval_is_students() -> None:
         (None, 3.0, Amount(4000, 5)),  # 2 GB of 100 KB
         (8.0, None, Amount(4000, 5)),
         (8.0, 5000.0, Amount(4000, 5)),
-        (8.0, 600.0, Amount(4000, 4)),  # three times as many as it has ever read
+        (8.0, 1800.0, Amount(4000, 4)),
         (8.0, 3.0, Amount(4000, 1)),
     ],
 )
@@ -151,6 +151,16 @@ def test_no_more_passes_are_got_ready_than_a_peer_can_read_in_its_time(
     bound_s: float | None, most_images_per_s: float | None, amount: Amount
 ) -> None:
     assert amount_for(100_000, 2e9, bound_s, most_images_per_s) == amount
+
+
+def test_passes_are_got_ready_for_three_times_of_what_a_peer_has_read() -> None:
+    store, plan = Store(), Plan([], run_s=8.0)
+    add(store, "dali", [made_row(images_per_s=600.0)], NEAR)
+    assert plan.amount_of(Cell(FAR, USUAL, "dali"), store) == Amount(4000, 4)
+    assert plan.amount_of(Cell(FAR, USUAL, "grain"), store) == Amount(4000, 5)
+    # A file a sample: two round trips for each, 16 at a time.
+    assert plan.amount_of(Cell(FAR, USUAL, "torch-nfs"), store) == Amount(4000, 1)
+    assert plan.amount_of(Cell(NEAR, USUAL, "torch-nfs"), store) == Amount(4000, 5)
 
 
 def test_a_peer_is_no_quicker_over_a_longer_or_narrower_line() -> None:
