@@ -377,6 +377,24 @@ def test_everything_is_run_once_before_anything_is_run_twice(
     assert sorted(map(str, fake_runs[4:])) == sorted(map(str, cells))
 
 
+def test_a_line_that_cannot_be_made_does_not_keep_others_from_being_run(
+    fake_runs: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, cubic = Runner._lab, Line(30.0, 5000.0, 0.0, "cubic")
+
+    def lab(self: Runner, line: Line) -> Any:
+        if line == cubic:
+            raise LabError("this kernel has no cubic, only reno")
+        return made(self, line)
+
+    monkeypatch.setattr(Runner, "_lab", lab)
+    cells = [Cell(line, USUAL, LOADER) for line in (cubic, FAR)]
+    store = Store()
+    assert runner(store, cells, tmp_path, rounds=1).run()
+    assert fake_runs == [cells[1]]
+    assert store.failures() == {(cells[0], 0): "this kernel has no cubic, only reno"}
+
+
 def test_an_interrupted_round_is_finished_before_the_next(
     fake_runs: list[Cell], tmp_path: Path
 ) -> None:
