@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
+
+Sample = TypeVar("Sample")
 
 START_DEADLINE_S = 60
 STOP_DEADLINE_S = 15
@@ -30,6 +32,13 @@ def command_line(program: str | Path, *arguments: object) -> list[str]:
         parts = argument if isinstance(argument, tuple | list) else [argument]
         command += [str(part) for part in parts]
     return command
+
+
+def require(*programs: Path) -> None:
+    """Raises where a program of the preset `release` is not built."""
+    for program in programs:
+        if not program.exists():
+            raise BenchmarkError(f"{program} is missing: cmake --workflow --preset release")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -238,29 +247,40 @@ class JsonServer:
         self._process.stdout.close()
 
 
-class PeakMemory:
-    """The largest anonymous resident memory that a process had during the `with` block, in bytes.
+def anonymous_bytes(pid: int) -> int:
+    """The anonymous resident memory of a process, 0 once it has ended.
 
     Pages of mapped files are not in it: the system may take those back at any time.
     """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = re.search(r"^RssAnon:\s*(\d+) kB", status, re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else 0  # one that has just ended has no such line
 
-    def __init__(self, pid: int, every_s: float = 0.005) -> None:
-        self.bytes = 0
-        self._status = Path(f"/proc/{pid}/status")
+
+class Sampler(Generic[Sample]):
+    """Looks at something every so often during the `with` block, in a thread of its own.
+
+    `samples` are moments, by the system's monotonic clock, and what was seen then: at least one
+    when the block has ended.
+    """
+
+    def __init__(self, look: Callable[[], Sample], every_s: float) -> None:
+        self.samples: list[tuple[float, Sample]] = []
+        self._look = look
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
+        self._thread = threading.Thread(target=self._run, name="sampler")
 
-    def _sample(self) -> None:
-        while not self._stop.wait(self._every_s):
-            try:
-                found = re.search(r"^RssAnon:\s*(\d+) kB", self._status.read_text(), re.MULTILINE)
-            except (FileNotFoundError, ProcessLookupError):
+    def _run(self) -> None:
+        while True:
+            self.samples.append((time.monotonic(), self._look()))
+            if self._stop.wait(self._every_s):
                 return
-            if found:  # a process that has just ended has no such line
-                self.bytes = max(self.bytes, int(found.group(1)) * 1024)
 
-    def __enter__(self) -> "PeakMemory":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -8,14 +8,24 @@ import math
 import os
 import platform
 import re
+import signal
 import statistics
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+from benchmarks.processes import BenchmarkError
+
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def say(text: str) -> None:
+    """Tells people what goes on; standard output is for results."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -154,3 +164,27 @@ def markdown(results: Iterable[Result], goals: Mapping[str, Goal]) -> str:
             f"| {result.unit} | {goal or ''} | {met} |"
         )
     return "\n".join(lines)
+
+
+def finish(
+    path: Path | None, machine: Mapping[str, Any], results: Iterable[Result], table: str
+) -> None:
+    """The end of a benchmark: the file, if one is asked for, and the table."""
+    if path is not None:
+        write_json(path, machine, results)
+    print(table, flush=True)
+
+
+def exit_code(run: Callable[[], None]) -> int:
+    """Runs a benchmark. What it cannot do it tells, and is exit code 1."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)  # on the way out every `with` ends its processes
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        run()
+    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
+        say(f"error: {error}")
+        return 1
+    return 0

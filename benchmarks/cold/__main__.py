@@ -13,15 +13,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.processes import Background, BenchmarkError, command_line
+from benchmarks.processes import Background, BenchmarkError, command_line, require
 from benchmarks.report import (
     REPOSITORY,
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 from benchmarks.storage import (
     Limit,
@@ -52,10 +54,6 @@ GOALS = {
     "limited_over_unlimited_none": Goal(at_least=0.5),
     "limited_over_unlimited_full": Goal(at_least=0.5),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def fio_mb_per_s(files: list[Path], random: bool, limits: Sequence[Limit] = ()) -> float:
@@ -200,10 +198,10 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.repeats, args.records = 1, 3_000
-    try:
+
+    def run() -> None:
         check_requirements()
-        if not args.emlio.exists():
-            raise BenchmarkError(f"{args.emlio} is missing: cmake --workflow --preset release")
+        require(args.emlio)
         machine = environment({"fio": fio_version()})
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
             machine["storage"] = describe_storage(Path(root))
@@ -215,13 +213,9 @@ def main() -> int:
                 args.parts,
                 args.throttle_mb_per_s,
             )
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    if args.json is not None:
-        write_json(args.json, machine, results)
-    print(markdown(results, GOALS))
-    return 0
+        finish(args.json, machine, results, markdown(results, GOALS))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

@@ -6,30 +6,27 @@ Run it by benchmarks/energy_monitor/run. benchmarks/README.md says what is measu
 """
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import BenchmarkError, command_line, run_json
+from benchmarks.processes import command_line, require, run_json
 from benchmarks.report import (
     REPOSITORY,
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 
 GOALS = {
     "monitor_cpu_percent_of_one_core": Goal(at_most=0.5),
     "window_p99_us": Goal(at_most=20),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def measure(program: Path, repeats: int, quick: bool) -> list[Result]:
@@ -66,17 +63,13 @@ def main() -> int:
     parser.add_argument("--program", type=Path, default=folder / "energy_monitor_benchmark")
     args = parser.parse_args()
     repeats = 3 if args.quick else args.repeats
-    try:
-        if not args.program.exists():
-            raise BenchmarkError(f"{args.program} is missing: cmake --workflow --preset release")
+
+    def run() -> None:
+        require(args.program)
         results = measure(args.program, repeats, args.quick)
-        if args.json is not None:
-            write_json(args.json, environment({}), results)
-        print(markdown(results, GOALS), flush=True)
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    return 0
+        finish(args.json, environment({}), results, markdown(results, GOALS))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

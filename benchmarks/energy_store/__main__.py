@@ -14,15 +14,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import BenchmarkError, command_line, run_json
+from benchmarks.processes import BenchmarkError, command_line, require, run_json
 from benchmarks.report import (
     REPOSITORY,
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 
 PREFIX = "emlio-energy-store-"
@@ -39,10 +41,6 @@ GOALS = {
     **{f"report_{form}_memory_growth": Goal(at_most=1.1) for form in FORMS},
     "monitor_store_cpu_percent": Goal(at_most=0.5),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def report_as(emlio: Path, form: str, store: Path) -> dict[str, float]:
@@ -198,20 +196,15 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.nodes, args.live_seconds, args.layout_ticks, args.repeats = 40, 5, 3_000, 1
-    try:
-        if not args.emlio.exists():
-            raise BenchmarkError(f"{args.emlio} is missing: scripts/setup makes it")
-        if not args.program.exists():
-            raise BenchmarkError(f"{args.program} is missing: cmake --workflow --preset release")
+
+    def run() -> None:
+        require(args.program)
+        require(args.emlio)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
             results = measure(args, Path(root))
-        if args.json is not None:
-            write_json(args.json, environment({}), results)
-        print(markdown(results, GOALS), flush=True)
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    return 0
+        finish(args.json, environment({}), results, markdown(results, GOALS))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,16 @@ from benchmarks.energy_truth.with_pyjoules import PyJoules
 from benchmarks.energy_truth.with_zeus import Zeus
 from benchmarks.peers.environments import Environments, default_cache
 from benchmarks.processes import BenchmarkError
-from benchmarks.report import REPOSITORY, Goal, Result, environment, number, summarize, write_json
+from benchmarks.report import (
+    REPOSITORY,
+    Goal,
+    Result,
+    environment,
+    number,
+    say,
+    summarize,
+    write_json,
+)
 
 TOOLS: dict[str, type[Tool]] = {
     tool.name: tool for tool in (Emlio, Zeus, CodeCarbon, Perun, PyJoules, CarbonTracker)
@@ -56,10 +65,6 @@ class Run:
     headline: float | None
     window_s: float
     said: str
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def one_of(known: Sequence[str]) -> Any:

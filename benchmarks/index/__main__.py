@@ -12,15 +12,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.processes import BenchmarkError, command_line, run_json
+from benchmarks.processes import command_line, require, run_json
 from benchmarks.report import (
     REPOSITORY,
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 from benchmarks.storage import (
     check_requirements,
@@ -37,10 +39,6 @@ READ_BYTES = 4096  # a header and the checksum in front of it lie in one page, o
 SPARSE_RECORDS = 1_000_000  # 100 GB
 
 GOALS = {"index_over_fio_random_4kb": Goal(at_least=1.0)}
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def index_seconds(emlio: Path, data: Path, jobs: int, scratch: Path) -> float:
@@ -160,24 +158,19 @@ def main() -> int:
     args = parser.parse_args()
     if args.quick:
         args.repeats, args.records, args.sparse = 3, 10_000, False
-    try:
+
+    def run() -> None:
         check_requirements()
-        for program in [args.emlio, *([args.sparse_shards] if args.sparse else [])]:
-            if not program.exists():
-                raise BenchmarkError(f"{program} is missing: cmake --workflow --preset release")
+        require(args.emlio, *([args.sparse_shards] if args.sparse else []))
         machine = environment({"fio": fio_version()})
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
             machine["storage"] = describe_storage(args.data or Path(root))
             results = measure(args, Path(root))
             # Before the files are removed: where freed blocks are discarded, a million of them
             # take minutes.
-            if args.json is not None:
-                write_json(args.json, machine, results)
-            print(markdown(results, GOALS), flush=True)
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    return 0
+            finish(args.json, machine, results, markdown(results, GOALS))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

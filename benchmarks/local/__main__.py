@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import dataclasses
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from benchmarks.processes import (
@@ -33,9 +31,11 @@ from benchmarks.report import (
     Goal,
     Result,
     environment,
+    exit_code,
+    finish,
     markdown,
+    say,
     summarize,
-    write_json,
 )
 
 PREFIX = "emlio-local-"
@@ -400,10 +400,6 @@ def measure(emlio: Path, root: Path, sizes: Sizes) -> list[Result]:
     return results
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def versions() -> dict[str, str]:
     """Of everything that takes part; what is missing is an error."""
     found = {}
@@ -414,10 +410,6 @@ def versions() -> dict[str, str]:
         if name not in found:
             raise BenchmarkError(f"{sys.executable} has no {packages[0]}: run scripts/setup --dev")
     return found
-
-
-def stop_on_signal(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)  # on the way out every `with` ends its processes
 
 
 def main() -> int:
@@ -443,26 +435,22 @@ def main() -> int:
     )
     args = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, stop_on_signal)
     sizes = QUICK if args.quick else FULL
     if args.repeats is not None:
         sizes = dataclasses.replace(sizes, repeats=max(5, args.repeats))
     if sizes.cold and (args.no_cold or not os.access(DROP_CACHES, os.W_OK)):
         say(f"not measured: what is not in memory (needs root, to write {DROP_CACHES})")
         sizes = dataclasses.replace(sizes, cold=False)
-    try:
+
+    def run() -> None:
         machine = environment(versions())
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=args.data_dir) as root:
             results = measure(args.emlio, Path(root), sizes)
         say(f"measured for {time.monotonic() - begin:.0f} s")
-    except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
-        say(f"error: {error}")
-        return 1
-    if args.json is not None:
-        write_json(args.json, machine, results)
-    print(markdown(results, goals()))
-    return 0
+        finish(args.json, machine, results, markdown(results, goals()))
+
+    return exit_code(run)
 
 
 if __name__ == "__main__":

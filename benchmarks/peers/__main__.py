@@ -20,13 +20,9 @@ from benchmarks.peers.images import ImageSet, make_images
 from benchmarks.peers.node import LOOPBACK
 from benchmarks.peers.peer import BUILD, Tools
 from benchmarks.processes import BenchmarkError
-from benchmarks.report import REPOSITORY, Result, environment, summarize, write_json
+from benchmarks.report import REPOSITORY, Result, environment, say, summarize, write_json
 
 UNITS = {"KB": 1_000, "MB": 1_000_000}
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def size(text: str) -> int:

@@ -37,6 +37,7 @@ ENCODED = "image/encoded"
 class Emlio(Peer):
     """The storage side, common to both readers."""
 
+    in_order = True
     defaults: ClassVar[Mapping[str, Any]] = {
         "shuffle": "full",
         "streams": None,
@@ -112,18 +113,23 @@ class EmlioPull(Emlio):
             *("--epochs", self.work.passes, "--check-once", "--json", "-", *options),
         )
         log = self.work.scratch / "emlio-pull.log"
-        pulled = json.loads(run_command(node, command, log, self.work.limit_s, marks))
-        images = self.work.images
-        wanted = images.total_bytes * self.work.passes
-        if pulled["payload_bytes"] != wanted:
+        output = run_command(node, command, log, self.work, marks)
+        pulled, images = json.loads(output.text), self.work.images
+        wanted, checked = images.total_bytes * self.work.passes, pulled["check_once"]
+        if not output.is_cut and pulled["payload_bytes"] != wanted:
             raise BenchmarkError(f"{pulled['payload_bytes']} bytes came instead of {wanted}")
+        if checked["repeated"] or checked["unexpected"]:  # of a run that was cut, too
+            raise BenchmarkError(f"records came that were not to come: {checked}")
         return {
+            "ended_by": output.ended_by,
             "images": pulled["records"],
             "batches": pulled["batches"],
             "bytes": pulled["payload_bytes"],
             "seconds": pulled["seconds"],
             "first_batch_s": pulled["time_to_first_batch_s"],
-            "epoch_seconds": [epoch["seconds"] for epoch in pulled["epochs"]],
+            "epoch_seconds": [
+                epoch["seconds"] for epoch in pulled["epochs"] if epoch["records"] == images.count
+            ],
         }
 
 

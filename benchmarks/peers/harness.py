@@ -6,6 +6,7 @@ import contextlib
 import math
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from benchmarks.peers.iperf import Iperf3
 from benchmarks.peers.lit_data import LitData
 from benchmarks.peers.meter import (
     MeteredNode,
-    PeakSampler,
     Usage,
     WireCounters,
+    cpu_s_at,
     process_group,
 )
 from benchmarks.peers.mosaic import Mosaic
@@ -32,7 +33,9 @@ from benchmarks.peers.spdl_http import Spdl
 from benchmarks.peers.tf_data_service import TfDataService
 from benchmarks.peers.torch_files import TorchNfs, TorchSshfs
 from benchmarks.peers.web_dataset import WebDataset
-from benchmarks.processes import BenchmarkError
+from benchmarks.processes import BenchmarkError, Sampler
+
+EVERY_S = 0.05  # memory and processor time are looked at
 
 PEERS: Mapping[str, type[Peer]] = {
     peer.name: peer
@@ -73,6 +76,7 @@ def run_once(
     limit_s: float = 600.0,
     watch: Callable[[str], None] | None = None,
     decode: bool = False,
+    bound_s: float | None = None,
 ) -> dict[str, Any]:
     """Serves the images on one node and reads them on the other; what came, and what it cost.
 
@@ -87,16 +91,18 @@ def run_once(
         limit_s: a run that takes longer is ended.
         watch: called with "ready" right before the clock starts, with "done" once it has stopped.
         decode: the trainer's side decodes images, which must be photographs, into pictures.
+        bound_s: the run ends so long after the first batch, if not everything has come by then.
 
     Returns:
         The row that README.md describes; JSON values only.
 
     Raises:
-        BenchmarkError: the peer did not start, failed, or did not deliver every image once a pass.
+        BenchmarkError: the peer did not start, failed, or did not deliver every image once a pass;
+            where the run was cut, one came more often, or another than was to come.
     """
     with tempfile.TemporaryDirectory(prefix=f"emlio-{peer}-") as scratch:
         Path(scratch).chmod(0o755)  # servers that give up their rights read it
-        work = Work(images, passes, Path(scratch), tools, limit_s, decode)
+        work = Work(images, passes, Path(scratch), tools, limit_s, decode, bound_s)
         made = PEERS[peer](work, settings)
         folder = made.prepare()
         if folder is not None:
@@ -112,7 +118,10 @@ def measured(
     with contextlib.ExitStack() as stack:
         groups = [stack.enter_context(process_group(name)) for name in ("storage", "compute")]
         wires = [stack.enter_context(WireCounters(node)) for node in (storage, compute)]
-        sampler = stack.enter_context(PeakSampler(groups))
+        memory = stack.enter_context(Sampler(lambda: [g.memory_bytes() for g in groups], EVERY_S))
+        cpu = Sampler(lambda: [group.cpu_s() for group in groups], EVERY_S)
+        if peer.work.bound_s is not None:
+            stack.enter_context(cpu)
         metered = [
             MeteredNode(node, group) for node, group in zip((storage, compute), groups, strict=True)
         ]
@@ -127,7 +136,7 @@ def measured(
 
         service = stack.enter_context(peer.serve(metered[0]))
         result = peer.read(metered[1], service, mark)
-        peaks, how = sampler.peaks, groups[0].how
+        how = groups[0].how
     if result["seconds"] <= 0:
         raise BenchmarkError(f"{peer.name} says that it took no time")
     row: dict[str, Any] = {
@@ -140,14 +149,24 @@ def measured(
         "checksum": None,
         "first_batch_s": None,
         "epoch_seconds": None,
+        "ended_by": "bytes",
+        "bound_s": peer.work.bound_s,
         **result,
         "mb_per_s": result["bytes"] / result["seconds"] / 1e6,
         "counted_by": how,
     }
     if row["images"] is not None:
         row["images_per_s"] = row["images"] / row["seconds"]
+    end_s = row.pop("end_s", None)
     for i, node in enumerate(("storage", "compute")):
-        row[node] = _difference(usage["ready"][i], usage["done"][i], row["bytes"], peaks[i])
+        begin, end = usage["ready"][i], usage["done"][i]
+        if row["ended_by"] == "seconds" and end_s is not None:
+            # Up to the last batch: what the next one has cost already came to nothing.
+            history = [(moment, values[i]) for moment, values in cpu.samples]
+            end = replace(end, cpu_s=max(begin.cpu_s, cpu_s_at(history, end_s)))
+        # None where nothing lived long enough to be seen: missing is not zero.
+        peak = max(values[i] for _, values in memory.samples) or None
+        row[node] = _difference(begin, end, row["bytes"], peak)
     return row
 
 

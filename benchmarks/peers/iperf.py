@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from benchmarks.peers import servers
 from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Marks, Peer, Program, Service, run_command
-from benchmarks.processes import Background, command_line
+from benchmarks.processes import Background, BenchmarkError, command_line
 
 IPERF3 = Program("iperf3", "iperf3")
 
@@ -48,6 +48,14 @@ class Iperf3(Peer):
             *("-P", self.settings["streams"], "-n", size, "-l", "1M", "-J"),
         )
         log = self.work.scratch / "iperf3-read.log"
-        output = run_command(node, command, log, self.work.limit_s, marks)
-        received = json.loads(output)["end"]["sum_received"]
-        return {"bytes": received["bytes"], "seconds": received["seconds"]}
+        output = run_command(node, command, log, self.work, marks)
+        told = json.loads(output.text)
+        # At SIGINT it says what has come by then, and takes it for an error.
+        if output.is_cut and not told["error"].startswith("interrupt"):
+            raise BenchmarkError(f"iperf3: {told['error']}")
+        received = told["end"]["sum_received"]
+        return {
+            "ended_by": output.ended_by,
+            "bytes": received["bytes"],
+            "seconds": received["seconds"],
+        }

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,16 @@ from benchmarks.peers.node import Node
 CPU_GROUPS = Path("/sys/fs/cgroup/cpuacct")
 MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
 EMPTY_DEADLINE_S = 10
-SAMPLE_EVERY_S = 0.05
+
+
+def cpu_s_at(samples: Sequence[tuple[float, float]], moment_s: float) -> float:
+    """What had been used up at a moment, by samples before and after it."""
+    before = max((sample for sample in samples if sample[0] <= moment_s), default=samples[0])
+    after = min((sample for sample in samples if sample[0] > moment_s), default=samples[-1])
+    if after[0] == before[0]:
+        return before[1]
+    share = min(1.0, max(0.0, (moment_s - before[0]) / (after[0] - before[0])))
+    return before[1] + share * (after[1] - before[1])
 
 
 @dataclass(frozen=True)
@@ -235,36 +243,3 @@ class WireCounters:
         traceback: TracebackType | None,
     ) -> None:
         self._process.communicate()
-
-
-class PeakSampler:
-    """The most memory that each group was seen to hold during the `with` block.
-
-    None for one that was too short-lived to be seen: missing is not zero.
-    """
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.peaks: list[int | None] = [None] * len(groups)
-        self._groups = groups
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="peak memory")
-
-    def _sample(self) -> None:
-        while True:
-            for i, group in enumerate(self._groups):
-                self.peaks[i] = max(self.peaks[i] or 0, group.memory_bytes()) or None
-            if self._stop.wait(SAMPLE_EVERY_S):
-                return
-
-    def __enter__(self) -> "PeakSampler":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()

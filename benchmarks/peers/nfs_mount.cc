@@ -414,8 +414,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: nfs_mount URL MOUNTPOINT CONNECTIONS COPIES [FUSE OPTIONS]\n");
     return 2;
   }
+  // All at once: each needs several round trips.
+  std::vector<std::unique_ptr<Connection>> made(static_cast<size_t>(connections));
+  std::vector<std::thread> makers;
   for (int i = 0; i < connections; ++i) {
-    auto connection = Connection::Make(argv[1], i);
+    makers.emplace_back([&, i] { made[static_cast<size_t>(i)] = Connection::Make(argv[1], i); });
+  }
+  for (std::thread& maker : makers) maker.join();
+  for (std::unique_ptr<Connection>& connection : made) {
     if (connection == nullptr) return 1;
     pool().Add(std::move(connection));
   }

@@ -13,6 +13,7 @@ import contextlib
 import http.client
 import queue
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,12 +57,13 @@ def read(task: Task) -> None:
     for file in files:
         left.put(file)
     failures: list[BaseException] = []
+    received: list[int] = []  # by piece; appending is atomic
 
     def fetch() -> None:
         buffer = bytearray(PIECE_BYTES)
         connection = http.client.HTTPConnection(host)
         try:
-            while not failures:
+            while not failures and not clock.is_over():
                 try:
                     name, size = left.get_nowait()
                 except queue.Empty:
@@ -71,6 +73,9 @@ def read(task: Task) -> None:
                 came = 0
                 while piece := response.readinto(buffer):
                     came += piece
+                    received.append(piece)
+                    if clock.is_over():
+                        return
                 if response.status != 200 or came != size:
                     raise OSError(f"{name}: HTTP {response.status}, {came} bytes of {size}")
         except OSError as error:
@@ -79,11 +84,16 @@ def read(task: Task) -> None:
             connection.close()
 
     class Fetch(Clock):
-        def result(self) -> dict[str, Any]:
-            total = sum(size for _, size in files)
-            return {"bytes": total, "seconds": self.end_s - self.begin_s}
+        def is_over(self) -> bool:
+            if self.bound_s is not None and time.monotonic() > self.begin_s + self.bound_s:
+                self.is_cut = True
+            return self.is_cut
 
-    with Fetch(task):
+        def result(self) -> dict[str, Any]:
+            return {"bytes": sum(received), "seconds": self.end_s - self.begin_s}
+
+    clock = Fetch(task)
+    with clock:
         threads = [threading.Thread(target=fetch) for _ in range(task["settings"]["streams"])]
         for thread in threads:
             thread.start()

@@ -27,6 +27,9 @@ BATCH_SIZE = 64
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 BUILD = REPOSITORY / "build/release/benchmarks/peers"
 
+# How programs end at SIGINT that have told what they had by then.
+INTERRUPTED = (1, 130)
+
 # What a reader needs to know of what is served: an address, a folder, names. JSON values.
 Service = Mapping[str, Any]
 # Called by the reader's clock: with "ready" right before it starts, with "done" after its end.
@@ -63,6 +66,7 @@ class Work:
     tools: Tools
     limit_s: float = 600.0
     decode: bool = False  # the trainer's side decodes
+    bound_s: float | None = None  # a run ends so long after its first batch, whatever is left
 
 
 class Peer(ABC):
@@ -81,6 +85,7 @@ class Peer(ABC):
     builds: ClassVar[tuple[str, ...]] = ()  # programs of this folder, made by the preset `release`
     mounts: ClassVar[bool] = False
     delivers_images: ClassVar[bool] = True
+    in_order: ClassVar[bool] = False  # a pass begins when the one before it has come
     decodes: ClassVar[bool] = True
     defaults: ClassVar[Mapping[str, Any]] = {}
 
@@ -161,6 +166,8 @@ class Peer(ABC):
             "settings": self.settings,
             "batch_size": BATCH_SIZE,
             "passes": self.work.passes,
+            "bound_s": self.work.bound_s,
+            "in_order": self.in_order,
             "count": self.work.images.count,
             "catalogue": str(self.work.images.catalogue),
             "decode": self.work.decode,
@@ -209,7 +216,7 @@ class Peer(ABC):
             )
         with ended_in_time(process, self.work.limit_s):
             result = _converse(process, marks)
-        if process.returncode != 0 or result is None:
+        if result is None:
             reason = log.read_text(errors="replace").strip()[-3000:]
             raise BenchmarkError(f"{self.name}, read ({process.returncode}): {reason}")
         return result
@@ -242,35 +249,52 @@ def _converse(process: "subprocess.Popen[bytes]", marks: Marks) -> dict[str, Any
         else:
             result = json.loads(line)
             break
+    # What it has said has been checked. Ending workers and threads in order takes seconds, and
+    # those of a run that was cut may be waiting for the network.
+    if result is not None:
+        _kill(process)
     process.stdin.close()
     process.wait()
     process.stdout.close()
     return result
 
 
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Ends all processes of a session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def ended_in_time(process: "subprocess.Popen[bytes]", limit_s: float) -> Iterator[None]:
     """Ends a process and its session when it runs too long, or when the block fails."""
-
-    def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-    timer = threading.Timer(limit_s, end)
+    timer = threading.Timer(limit_s, _kill, (process,))
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         if process.poll() is None:
-            end()
+            _kill(process)
             process.wait()
 
 
-def run_command(
-    node: Node, command: Sequence[str], log: Path, limit_s: float, marks: Marks
-) -> bytes:
-    """Runs a program on a node, between the two marks; what it wrote to standard output.
+@dataclass(frozen=True)
+class Output:
+    """What a program wrote to standard output, and whether it was told to stop early."""
+
+    text: bytes
+    is_cut: bool
+
+    @property
+    def ended_by(self) -> str:
+        return "seconds" if self.is_cut else "bytes"
+
+
+def run_command(node: Node, command: Sequence[str], log: Path, work: Work, marks: Marks) -> Output:
+    """Runs a program on a node, between the two marks.
+
+    After `work.bound_s` seconds it gets SIGINT, at which it has to stop and to tell what has come.
 
     Raises:
         BenchmarkError: it failed, or did not end in time.
@@ -285,12 +309,23 @@ def run_command(
             start_new_session=True,
         )
     assert process.stdout is not None
-    with ended_in_time(process, limit_s):
+    interrupted = threading.Event()
+
+    def interrupt() -> None:
+        interrupted.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGINT)  # send_signal would take its exit status
+
+    with ended_in_time(process, work.limit_s), contextlib.ExitStack() as stack:
+        if work.bound_s is not None:
+            timer = threading.Timer(work.bound_s, interrupt)
+            timer.start()
+            stack.callback(timer.cancel)
         output = process.stdout.read()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         marks("done")  # /proc still knows what the process has used
         process.communicate()
-    if process.returncode != 0:
+    if process.returncode not in (0, *(INTERRUPTED if interrupted.is_set() else ())):
         said = (log.read_text(errors="replace").strip() or output.decode(errors="replace"))[-2000:]
         raise BenchmarkError(f"{Path(command[0]).name} failed ({process.returncode}): {said}")
-    return output
+    return Output(output, process.returncode != 0)

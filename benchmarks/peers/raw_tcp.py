@@ -53,11 +53,13 @@ class RawTcp(Peer):
             *("--streams", self.settings["streams"], "--batch-size", BATCH_SIZE),
         )
         log = self.work.scratch / "raw-tcp-read.log"
-        received = json.loads(run_command(node, command, log, self.work.limit_s, marks))
+        output = run_command(node, command, log, self.work, marks)
+        received = json.loads(output.text)
         wanted = self.work.images.total_bytes * self.work.passes
-        if received["payload_bytes"] != wanted:
+        if not output.is_cut and received["payload_bytes"] != wanted:
             raise BenchmarkError(f"{received['payload_bytes']} bytes came instead of {wanted}")
         return {
+            "ended_by": output.ended_by,
             "images": received["records"],
             "batches": received["batches"],
             "bytes": received["payload_bytes"],

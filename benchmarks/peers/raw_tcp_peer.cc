@@ -5,7 +5,9 @@
 // two halves on two hosts. `serve` sends every record of some shards once an epoch, in full random
 // order, to whoever asks for it. `read` connects all its streams at once; each says one request and
 // from then on receives. Checksums of all records are verified, every record has to come once an
-// epoch, and a batch is there when all its records are.
+// epoch, and a batch is there when all its records are. At SIGINT `read` tells what has come, and
+// ends with status 130.
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,7 +86,7 @@ class Arrivals {
     batches_per_epoch_ = (records_per_epoch_ + batch_size_ - 1) / batch_size_;
     came_ = std::vector<std::atomic<bool>>(size_t{records_per_epoch_} * epochs_);
     missing_ = std::vector<std::atomic<uint32_t>>(size_t{batches_per_epoch_} * epochs_);
-    complete_s_.resize(missing_.size());
+    complete_s_ = std::vector<std::atomic<double>>(missing_.size());
     for (size_t i = 0; i < missing_.size(); ++i) {
       const uint32_t first = static_cast<uint32_t>(i % batches_per_epoch_) * batch_size_;
       missing_[i] = std::min(batch_size_, records_per_epoch_ - first);
@@ -104,7 +106,7 @@ class Arrivals {
       const uint64_t batch =
           epoch * batches_per_epoch_ + position % records_per_epoch_ / batch_size_;
       if (missing_[batch].fetch_sub(1, std::memory_order_relaxed) == 1) {
-        complete_s_[batch] = NowSeconds();
+        complete_s_[batch].store(NowSeconds(), std::memory_order_relaxed);
       }
     }
     records_.fetch_add(records.size(), std::memory_order_relaxed);
@@ -116,40 +118,71 @@ class Arrivals {
     if (came_.empty() || records_ != came_.size()) {
       Die(std::to_string(records_) + " records came instead of " + std::to_string(came_.size()));
     }
+    return SoFar(begin_s);
+  }
+
+  // At any time: whole epochs, complete batches, and all records that have come.
+  nlohmann::ordered_json SoFar(double begin_s) const {
+    const std::lock_guard lock(mutex_);
     std::vector<double> epoch_seconds;
-    double before_s = begin_s;
+    double before_s = begin_s;  // when the epoch before was complete
+    double last_s = begin_s;
+    uint64_t batches = 0;
     for (uint32_t epoch = 0; epoch < epochs_; ++epoch) {
-      const auto first = complete_s_.begin() + int64_t{epoch} * batches_per_epoch_;
-      // The last batches of two epochs may be complete in any order.
-      const double end_s = std::max(before_s, *std::max_element(first, first + batches_per_epoch_));
-      epoch_seconds.push_back(end_s - before_s);
-      before_s = end_s;
+      uint32_t complete = 0;
+      for (uint32_t i = 0; i < batches_per_epoch_; ++i) {
+        const double end_s =
+            complete_s_[uint64_t{epoch} * batches_per_epoch_ + i].load(std::memory_order_relaxed);
+        if (end_s == 0) continue;
+        ++complete;
+        last_s = std::max(last_s, end_s);  // those of two epochs may be complete in any order
+      }
+      batches += complete;
+      if (complete < batches_per_epoch_ || epoch_seconds.size() < epoch) continue;
+      epoch_seconds.push_back(last_s - before_s);
+      before_s = last_s;
     }
     nlohmann::ordered_json result;
     result["records"] = records_.load();
-    result["batches"] = complete_s_.size();
+    result["batches"] = batches;
     result["payload_bytes"] = payload_bytes_.load();
-    result["seconds"] = before_s - begin_s;
-    result["first_batch_s"] = complete_s_[0] - begin_s;
+    result["seconds"] = last_s - begin_s;
+    const double first_s = complete_s_.empty() ? 0 : complete_s_[0].load();
+    result["first_batch_s"] = nullptr;
+    if (first_s != 0) result["first_batch_s"] = first_s - begin_s;
     result["epoch_seconds"] = epoch_seconds;
     return result;
   }
 
  private:
   const uint32_t batch_size_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // of what Expect sets
   uint32_t records_per_epoch_ = 0;
   uint32_t epochs_ = 0;
   uint32_t batches_per_epoch_ = 0;
-  std::vector<std::atomic<bool>> came_;         // by epoch and number
-  std::vector<std::atomic<uint32_t>> missing_;  // records, by batch
-  std::vector<double> complete_s_;              // by batch
+  std::vector<std::atomic<bool>> came_;          // by epoch and number
+  std::vector<std::atomic<uint32_t>> missing_;   // records, by batch
+  std::vector<std::atomic<double>> complete_s_;  // by batch; 0: it is not
   std::atomic<uint64_t> records_{0};
   std::atomic<uint64_t> payload_bytes_{0};
 };
 
+// Waits for SIGINT, which all threads have blocked, for as long as the process lives.
+[[noreturn]] void TellAtInterrupt(const sigset_t& signals, const Arrivals& arrivals,
+                                  double begin_s) {
+  int number = 0;
+  while (sigwait(&signals, &number) != 0) {
+  }
+  std::cout << arrivals.SoFar(begin_s).dump() << std::endl;
+  _exit(128 + number);
+}
+
 int Read(const RawOptions& options, const std::string& address, uint16_t port,
          uint32_t batch_size) {
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
   std::vector<std::vector<uint8_t>> buffers;
   for (int i = 0; i < options.streams; ++i) buffers.push_back(FaultedBuffer(options.chunk_bytes));
   const Request request{kRequest,
@@ -157,6 +190,7 @@ int Read(const RawOptions& options, const std::string& address, uint16_t port,
   Arrivals arrivals(batch_size);
 
   const double begin_s = NowSeconds();
+  std::thread([&] { TellAtInterrupt(interrupt, arrivals, begin_s); }).detach();
   std::vector<std::thread> threads;
   for (std::vector<uint8_t>& buffer : buffers) {
     threads.emplace_back([&] {
@@ -175,8 +209,8 @@ int Read(const RawOptions& options, const std::string& address, uint16_t port,
     });
   }
   for (std::thread& thread : threads) thread.join();
-  std::cout << arrivals.Result(begin_s).dump() << "\n";
-  return 0;
+  std::cout << arrivals.Result(begin_s).dump() << std::endl;
+  _exit(0);  // the waiting thread refers to what is here
 }
 
 int Main(int argc, char** argv) {

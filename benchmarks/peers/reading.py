@@ -17,17 +17,21 @@ A reader is a process of its own, in the environment of its peer. It runs
 and prints one JSON object at the end. With `"handshake": true` in the task it prints `ready` before
 its clock starts and `done` after it has stopped, and waits for a line each time: the harness reads
 counters of processor time then, of both nodes, which so hold neither imports nor the checking.
+
+With `"bound_s"` in the task a run ends so long after its first batch, unless everything has come by
+then. The loop is left wherever it is, by TimeIsOver: readers need no code for it.
 """
 
 import itertools
 import json
 import os
+import signal
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 # An image begins as a JPEG file does (SOI), with a comment segment of 8 bytes: its number.
@@ -47,11 +51,22 @@ class WrongImagesError(Exception):
     """The images that came are not those that were to come."""
 
 
+class TimeIsOver(BaseException):
+    """Leaves the reading loop when a run has lasted as long as it may."""
+
+
 class Clock(ABC):
-    """The time of a reader: a `with` block, at whose end it prints what `result` gives."""
+    """The time of a reader: a `with` block, at whose end it prints what `result` gives.
+
+    Its times are those of the system's monotonic clock, which the harness reads too.
+    """
 
     def __init__(self, task: Task) -> None:
         self._handshake = bool(task.get("handshake"))
+        bound_s = task.get("bound_s")
+        self.bound_s: float | None = None if bound_s is None else float(bound_s)
+        self.is_cut = False  # ended by its time
+        self._has_stopped = False
         self.begin_s = self.end_s = 0.0
         # Results have a stream of their own: what libraries print goes to standard error.
         self._results = os.fdopen(os.dup(1), "w")
@@ -63,22 +78,29 @@ class Clock(ABC):
 
     def __enter__(self) -> Self:
         self._synchronize("ready")
-        self.begin_s = time.perf_counter()
+        self.begin_s = time.monotonic()
         return self
+
+    def stop(self) -> None:
+        """The end of the time that counts; what follows in the `with` block is clearing up."""
+        if not self._has_stopped:
+            self._has_stopped = True
+            self.end_s = time.monotonic()
+            self._synchronize("done")
 
     def __exit__(
         self,
         exception_type: type[BaseException] | None,
         exception: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        if exception is not None:
-            return
-        self.end_s = time.perf_counter()
-        self._synchronize("done")
-        result = self.result()
-        self._results.write(json.dumps(result) + "\n")
+    ) -> bool:
+        if exception is not None and not isinstance(exception, TimeIsOver):
+            return False
+        self.stop()
+        ended = {"ended_by": "seconds" if self.is_cut else "bytes", "end_s": self.end_s}
+        self._results.write(json.dumps({**ended, **self.result()}) + "\n")
         self._results.flush()
+        return True
 
     def _synchronize(self, word: str) -> None:
         if self._handshake:
@@ -108,6 +130,9 @@ class Recorder(Clock):
         self._sums: list[int] = []
         self._sketches: list[list[float]] = []
         self._batches = 0
+        self._in_order = bool(task.get("in_order"))
+        self._is_adding = False
+        self._last_batch = 0.0
         self._pass_ends: list[float] = []
         self._next_pass_end = len(self._expected_bytes)
         self._first_batch: float | None = None
@@ -119,6 +144,7 @@ class Recorder(Clock):
         NumPy does at memory speed whatever the alignment.
         """
         np = self._np
+        self._is_adding = True
         for image in images:
             data = np.frombuffer(image, np.uint8)
             self._numbers.append(number_of(data))
@@ -129,6 +155,7 @@ class Recorder(Clock):
     def add_pictures(self, numbers: Iterable[int], pictures: Iterable[Any]) -> None:
         """The same for a batch that was decoded: arrays of SHAPE, and the numbers of the images."""
         np = self._np
+        self._is_adding = True
         for number, picture in zip(numbers, pictures, strict=True):
             data = np.asarray(picture)
             if data.shape != SHAPE or data.dtype != np.uint8:
@@ -140,44 +167,82 @@ class Recorder(Clock):
 
     def _count_batch(self) -> None:
         self._batches += 1
-        now = time.perf_counter()
+        self._last_batch = now = time.monotonic()
         if self._first_batch is None:
             self._first_batch = now
+            if self.bound_s is not None:
+                signal.signal(signal.SIGALRM, self._on_time_over)
+                signal.setitimer(signal.ITIMER_REAL, self.bound_s)
         while len(self._numbers) >= self._next_pass_end:
             self._pass_ends.append(now)
             self._next_pass_end += len(self._expected_bytes)
+        self._is_adding = False
+        if self.is_cut:
+            self._cut()
+
+    def _on_time_over(self, number: int, frame: FrameType | None) -> None:
+        """Leaves the loop, which may be waiting for a batch for a long time yet.
+
+        A loop that waits in a library which looks at no signals is left once it has the batch:
+        Python calls this before the batch can be added.
+        """
+        if len(self._numbers) >= len(self._expected_bytes) * self._passes:
+            return
+        self.is_cut = True
+        if not self._is_adding:
+            self._cut()
+
+    def _cut(self) -> None:
+        self.stop()
+        raise TimeIsOver
 
     def result(self) -> dict[str, Any]:
-        self._check()
+        places = self._check()
         ends = [self.begin_s, *self._pass_ends]
-        assert self._first_batch is not None
+        if self._first_batch is None:
+            raise WrongImagesError("no image came")
         return {
             "images": len(self._numbers),
             "batches": self._batches,
-            "bytes": int(self._expected_bytes.sum()) * self._passes,
+            "bytes": int(self._expected_bytes[places].sum()),
             "checksum": sum(self._sums) if self._expected_sketches is None else None,
-            "seconds": self._pass_ends[-1] - self.begin_s,
+            # Where a run was cut, nobody knows when the next batch would have come.
+            "seconds": self._last_batch - self.begin_s,
+            "end_s": self._last_batch,
             "first_batch_s": self._first_batch - self.begin_s,
             "epoch_seconds": [b - a for a, b in itertools.pairwise(ends)],
         }
 
-    def _check(self) -> None:
-        """Every image of every pass came once, whole and unchanged."""
+    def _check(self) -> Any:
+        """Every image of every pass came once, whole and unchanged; their numbers as they came.
+
+        Of a run that was cut none came more often than it is read, and where passes follow one
+        another, once in each of them, and in the one that was begun at most once.
+        """
         np = self._np
         total = len(self._expected_bytes)
         numbers = np.array(self._numbers, np.uint64)
-        if len(numbers) != total * self._passes:
+        if not self.is_cut and len(numbers) != total * self._passes:
             raise WrongImagesError(f"{len(numbers)} images came instead of {total * self._passes}")
         if (numbers >= total).any():
             raise WrongImagesError("an image came that is not in the data set")
         places = numbers.astype(np.int64)
         times = np.bincount(places, minlength=total)
-        if (times != self._passes).any():
-            number = int(np.argmax(times != self._passes))
+        wrong = (times > self._passes) if self.is_cut else (times != self._passes)
+        if wrong.any():
+            number = int(np.argmax(wrong))
             raise WrongImagesError(
                 f"image {number} came {times[number]} times in {self._passes} passes"
             )
+        for begin in range(0, len(places), total) if self._in_order else ():
+            times = np.bincount(places[begin : begin + total], minlength=total)
+            if (times > 1).any():
+                number = int(np.argmax(times > 1))
+                raise WrongImagesError(
+                    f"image {number} came {times[number]} times in pass {begin // total + 1}"
+                )
         self._check_contents(places)
+        return places
 
     def _check_contents(self, places: Any) -> None:
         np = self._np

@@ -16,11 +16,12 @@ from benchmarks.peers.environments import Environments
 from benchmarks.peers.harness import PEERS
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
-from benchmarks.report import environment
+from benchmarks.report import environment, say
 from benchmarks.wan import bad_cases, metrics, tables
 from benchmarks.wan.bands import is_settled, judge, load_bands, verdict_table
 from benchmarks.wan.options import chosen_cells, parse
-from benchmarks.wan.running import Plan, Runner, missing_peers
+from benchmarks.wan.planning import Plan, plan_table
+from benchmarks.wan.running import Runner, missing_peers
 from benchmarks.wan.settings import Cell
 from benchmarks.wan.store import Store
 from benchmarks.wanlab import LabError, NotPermittedError
@@ -31,10 +32,6 @@ EXIT_UNFINISHED = 75  # EX_TEMPFAIL: the rest is to come
 EXIT_NOT_PERMITTED = 77
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def open_store(options: argparse.Namespace) -> Store:
     if options.resume and options.resume.exists():
         store = Store.load(options.resume)
@@ -43,8 +40,10 @@ def open_store(options: argparse.Namespace) -> Store:
     return Store(options.resume or options.json)
 
 
-def prepare(options: argparse.Namespace, arguments: Sequence[str], store: Store) -> Runner:
-    """A runner of what is chosen and can be run here; the store says what cannot."""
+def prepare(
+    options: argparse.Namespace, arguments: Sequence[str], store: Store
+) -> tuple[Plan, Runner]:
+    """What is chosen and can be run here, and its runner; the store says what cannot."""
     command = " ".join(["benchmarks/wan/run", *arguments])
     if command not in store.commands:
         store.commands.append(command)
@@ -70,9 +69,13 @@ def prepare(options: argparse.Namespace, arguments: Sequence[str], store: Store)
         options.congestion,
         options.self_check,
         options.for_s,
+        options.run_s,
+        options.bounds_all,
+        options.goals,
         say,
     )
-    return Runner(plan, store, tools, options.cache / "images", store.environment["commit"])
+    commit = store.environment["commit"]
+    return plan, Runner(plan, store, tools, options.cache / "images", commit)
 
 
 def measure(options: argparse.Namespace, runner: Runner, store: Store) -> int:
@@ -177,7 +180,10 @@ def main(arguments: Sequence[str]) -> int:
         if options.report:
             return judge_stored(options) if options.check else regenerate(options)
         store = open_store(options)
-        runner = prepare(options, arguments, store)
+        plan, runner = prepare(options, arguments, store)
+        if options.plan:
+            print("\n".join(plan_table(plan, store)))
+            return 0
         if options.list:
             return list_cells(runner)
         return act(options, runner, store)

@@ -3,7 +3,8 @@
 """EMLIO on links that change while it reads, and with a consumer slower than the link.
 
 Every record of every run is checked: the batches in the order of the plan, each image once an
-epoch, every byte. iperf3 goes through the same changes once, to show what is TCP's own doing.
+epoch, every byte. iperf3 goes through the same changes once, with as many streams as EMLIO had, to
+show what is TCP's own doing.
 Run it by benchmarks/wan/run --bad-cases, or `python -m benchmarks.wan.bad_cases`.
 """
 
@@ -36,10 +37,13 @@ from benchmarks.report import (
     environment,
     markdown,
     number,
+    say,
     summarize,
     write_json,
 )
+from benchmarks.wan.store import EMLIO_CONTROL_CONNECTIONS
 from benchmarks.wan.watched import WatchedLoader
+from benchmarks.wan.watching import Watch
 from benchmarks.wanlab import Lab, LabError, NodeSettings, Topology, symmetric_link
 from benchmarks.wanlab.self_check import goodput_mbit
 
@@ -49,7 +53,6 @@ RATE_MBIT = 1000.0
 MTU = 1500
 # More than a round trip of 30 ms: the default follows the RTT that the link begins with.
 QUEUE_BYTES = 4_000_000
-STREAMS = 4  # of iperf3: EMLIO's default
 BIN_S = 0.25  # of the series
 WINDOW_S = 1.0  # a rate is steady when it is, over so long, near that of the phase's second half
 STEADY_WITHIN = 0.1
@@ -133,10 +136,6 @@ GOALS = {
     "bad_slow_consumer_cpu_over_link_bound": Goal(at_most=1.25),
     "bad_slow_consumer_ahead_over_credit": Goal(at_most=1.25),
 }
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 class Timeline:
@@ -258,11 +257,16 @@ def read_watched(
             mb_per_s=mb_per_s,
         )
         load_into_memory(loader.prepare())
-        ends = (lab.storage[0], lab.compute[0])
-        try:
-            row = measured(loader, *(Host(lab.address_of(end), end.popen) for end in ends))
-        finally:
-            timeline.end()
+        storage, compute = (
+            Host(lab.address_of(end), end.popen) for end in (lab.storage[0], lab.compute[0])
+        )
+        with Watch(lab) as watch:
+            try:
+                row = measured(loader, storage, compute, watch=watch.mark)
+            finally:
+                timeline.end()
+    row |= watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
+    row["streams"] = row["connections"] - EMLIO_CONTROL_CONNECTIONS
     return row, timeline.starts_s
 
 
@@ -280,7 +284,7 @@ def run_case(case: Case, images: ImageSet, tools: Tools, nodes: NodeSettings) ->
     }
 
 
-def run_reference(case: Case, nodes: NodeSettings) -> dict[str, Any]:
+def run_reference(case: Case, nodes: NodeSettings, streams: int) -> dict[str, Any]:
     """One run of iperf3 through the same case: what arrives, from the emulator's counters."""
     with laboratory(case, nodes) as lab, tempfile.TemporaryDirectory() as scratch:
         address = lab.address_of(lab.storage[0])
@@ -291,7 +295,7 @@ def run_reference(case: Case, nodes: NodeSettings) -> dict[str, Any]:
         )
         with server:
             server.wait_for_output("Server listening")
-            command = [servers.find(IPERF3), "-c", address, "-R", "-P", str(STREAMS)]
+            command = [servers.find(IPERF3), "-c", address, "-R", "-P", str(streams)]
             # It takes whole seconds, and is ended when the last phase is.
             command += ["-t", str(round(case.seconds) + 2), "-l", "1M"]
             client = lab.compute[0].popen(command, stdout=subprocess.DEVNULL)
@@ -311,6 +315,7 @@ def run_reference(case: Case, nodes: NodeSettings) -> dict[str, Any]:
     return {
         "case": case.name,
         "program": "iperf3",
+        "streams": streams,
         "phases": phase_rows(case, arrivals, timeline.starts_s),
         "series_mb_per_s": series(arrivals, begin_s),
     }
@@ -341,6 +346,18 @@ def run_slow_consumer(
     return rows[0], rows[1]
 
 
+def conditions(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What runs were made with and under: a run on a busy machine shows here."""
+    return {
+        **runs[0]["settings"],
+        "streams": [run["streams"] for run in runs],  # as many as EMLIO took
+        "least_idle_share": min(run["idle_share"] for run in runs),
+        "most_foreign_share": max(run["foreign_share"] for run in runs),
+        "most_late_us": max(run["emulator_late_us"] for run in runs),
+        "dropped": [run["dropped"] for run in runs],
+    }
+
+
 def case_results(case: Case, runs: Sequence[dict[str, Any]]) -> list[Result]:
     """The figures of EMLIO's runs through a case."""
     settings = {
@@ -349,7 +366,7 @@ def case_results(case: Case, runs: Sequence[dict[str, Any]]) -> list[Result]:
         "rtt_ms": case.rtt_ms,
         "queue_bytes": QUEUE_BYTES,
         "phases": [{"phase": p.name, "seconds": p.seconds, **p.link} for p in case.phases],
-        **runs[0]["settings"],
+        **conditions(runs),
     }
     results = []
     for i, phase in enumerate(case.phases):
@@ -374,7 +391,7 @@ def slow_results(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list
         "rate_mbit": RATE_MBIT,
         "rtt_ms": 30.0,
         "consumer_mb_per_s": SLOW_MB_PER_S,
-        **pairs[0][0]["settings"],
+        **conditions([run for pair in pairs for run in pair]),
     }
     slow, bound = ([pair[i] for pair in pairs] for i in (0, 1))
     name = f"bad_{SLOW}"
@@ -406,8 +423,9 @@ def _cpu_s_per_s(row: dict[str, Any]) -> float:
 def phases_markdown(runs: Sequence[dict[str, Any]]) -> str:
     """Medians of all cases as a table: of each phase its rate and the time until it was steady."""
     lines = [
-        "| case | program | n | phase | link | MB/s, steady | steady after, s | longest wait, s |",
-        "|---|---|---:|---|---|---:|---:|---:|",
+        "| case | program | streams | n | phase | link | MB/s, steady | steady after, s "
+        "| longest wait, s |",
+        "|---|---|---|---:|---|---|---:|---:|---:|",
     ]
     for case, program in itertools.product(CASES, ("emlio", "iperf3")):
         chosen = [r for r in runs if r["case"] == case.name and r["program"] == program]
@@ -415,10 +433,12 @@ def phases_markdown(runs: Sequence[dict[str, Any]]) -> str:
             rows = [run["phases"][i] for run in chosen]
             times = [row["until_steady_s"] for row in rows]
             after = "-" if None in times else f"{statistics.median(times):.2f}"
+            counts = sorted({run["streams"] for run in chosen})
+            streams = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
             link = ", ".join(f"{key} = {value}" for key, value in phase.link.items())
             lines.append(
-                f"| {case.title if i == 0 else ''} | {program if i == 0 else ''} | {len(rows)} "
-                f"| {phase.name} | {link} "
+                f"| {case.title if i == 0 else ''} | {program if i == 0 else ''} | {streams} "
+                f"| {len(rows)} | {phase.name} | {link} "
                 f"| {number(statistics.median(row['steady_mb_per_s'] for row in rows))} | {after} "
                 f"| {statistics.median(row['longest_wait_s'] for row in rows):.2f} |"
             )
@@ -473,10 +493,11 @@ def main(arguments: Sequence[str]) -> int:
         for case in CASES:
             if case.name in options.cases:
                 say(f"{case.name}: {case.title}")
-                for _ in range(options.references if case.reference else 0):
-                    runs.append(run_reference(case, nodes))
                 mine = [run_case(case, images, tools, nodes) for _ in range(options.rounds)]
                 runs += mine
+                streams = max(run["streams"] for run in mine)
+                for _ in range(options.references if case.reference else 0):
+                    runs.append(run_reference(case, nodes, streams))
                 results += case_results(case, mine)
         if SLOW in options.cases:
             say(f"{SLOW}: {SLOW_MB_PER_S:g} MB/s")

@@ -58,7 +58,7 @@ def judge(store: Store, bands: Mapping[str, Goal]) -> list[Verdict]:
     undisturbed = {
         key: row
         for key, row in store.rows().items()
-        if row["foreign_share"] <= FOREIGN_AT_MOST and metrics.counts(row)
+        if row["foreign_share"] <= FOREIGN_AT_MOST and metrics.has_idle(row)
     }
     found = {result.metric: result for result in metrics.results(undisturbed)}
     return [_verdict(metric, band, found.get(metric), store) for metric, band in bands.items()]

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of rows, and what they should be.
 
-A ratio is made of two rows of one round; the figure is the median of these. A row counts only if at
-least a tenth of the machine's processors was idle: where any pair counts, the others are left out,
-and where none does, the figure is of all of them and is not judged.
+A ratio is made of two rows of one round; the figure is the median of these. A row that was
+disturbed does not count: where any pair counts, the others are left out, and where none does, the
+figure is of all of them and is not judged. A row whose own programs kept all processors busy does
+count, and says so (docs/decisions/0020).
 """
 
 import statistics
@@ -31,6 +32,10 @@ from benchmarks.wan.settings import (
 from benchmarks.wan.store import Key, Row
 
 LEAST_IDLE = 0.10
+# Where nothing was idle, no more than this may have gone to others, ...
+FOREIGN_AT_MOST = 0.10
+# ... and packets may not have come later than that, on average.
+LATE_AT_MOST_US, LATE_AT_MOST_OF_RTT = 500.0, 0.01
 
 GOALS = {
     "emlio_over_iperf3_30ms_5g": Goal(at_least=0.98),
@@ -80,6 +85,11 @@ def steady(row: Row) -> float | None:
     return rate
 
 
+def rate(row: Row) -> float | None:
+    """What a row is judged by as the quickest: images, or where there are none, bytes."""
+    return images_per_s(row) or mb_per_s(row)
+
+
 def cpu(row: Row) -> float | None:
     """Seconds a GB, both ends."""
     return sum(float(row[node]["cpu_s_per_gb"]) for node in NODES)
@@ -115,9 +125,21 @@ def memory_mib(row: Row) -> float | None:
     return None if None in peaks else sum(peaks) / 2**20
 
 
-def counts(row: Row) -> bool:
+def has_idle(row: Row) -> bool:
     """Whether enough of the machine was idle."""
     return bool(row["idle_share"] >= LEAST_IDLE)
+
+
+def is_cpu_bound(row: Row) -> bool:
+    """Whether the programs that were measured had all processors busy."""
+    return not has_idle(row) and counts(row)
+
+
+def counts(row: Row) -> bool:
+    """Whether nothing but the programs that were measured, and their line, was felt."""
+    late_us = LATE_AT_MOST_US + 1e3 * LATE_AT_MOST_OF_RTT * float(row["cell"]["rtt_ms"])
+    undisturbed = row["foreign_share"] <= FOREIGN_AT_MOST and row["emulator_late_us"] <= late_us
+    return has_idle(row) or bool(undisturbed)
 
 
 class Table:
@@ -213,9 +235,11 @@ def _facts(cell: Cell, rounds: Rounds) -> dict[str, Any]:
         "images": row["images"],
         "bytes": row["bytes"],
         "passes": row["passes"],
-        "bounded": any(each["bounded"] for each in rounds.values()),
+        "ended_by": sorted({each["ended_by"] for each in rounds.values()}),
+        "bound_s": row["bound_s"],
         "least_idle_share": min(each["idle_share"] for each in rounds.values()),
         "most_foreign_share": max(each["foreign_share"] for each in rounds.values()),
+        "cpu_bound": any(is_cpu_bound(each) for each in rounds.values()),
     }
 
 
@@ -382,4 +406,10 @@ def judgement(result: Result) -> str:
     if goal is None:
         return ""
     met = "yes" if goal.is_met_by(result.value) else "**no**"
-    return met if result.settings["judged"] else f"{met} (not judged: the machine was busy)"
+    return met if result.settings["judged"] else f"{met} (not judged: disturbed)"
+
+
+def cpu_bound_sides(result: Result) -> list[str]:
+    """Of a comparison: whose programs had all processors busy."""
+    sides = [result.settings["ours"], result.settings["theirs"]]
+    return list(dict.fromkeys(side["what"] for side in sides if side["cpu_bound"]))

@@ -12,15 +12,18 @@ from benchmarks.peers.__main__ import peer_names
 from benchmarks.peers.__main__ import setting as peer_setting
 from benchmarks.peers.__main__ import size as image_size
 from benchmarks.peers.environments import default_cache
+from benchmarks.peers.harness import PEERS
+from benchmarks.processes import BenchmarkError
 from benchmarks.report import REPOSITORY
 from benchmarks.wan import settings
-from benchmarks.wan.running import Amount
+from benchmarks.wan.planning import Amount
 from benchmarks.wan.settings import TCP_SETTINGS, Axes, Cell
 
 DESCRIPTION = """EMLIO and every other loader over emulated wide-area links.
 
-Without --quick or --goals it is the whole matrix, or the part of it that the options choose;
-with them, the options choose among their cells."""
+Without --quick, --goals or --check it is the default matrix (settings.py says what it leaves
+out), of which the options choose a part, as they do of the others. --all: every combination of all
+values, or of those that the options give."""
 
 # 0.2 GB: two epochs, so that tar files are not too short for WebDataset; four for the check.
 QUICK_AMOUNT = Amount(1000, 2)
@@ -28,6 +31,8 @@ CHECK_AMOUNT = Amount(500, 4)
 QUICK_FOR_S = 38.0
 CHECK_FOR_S = 42.0
 CHECK_ROUNDS = 8
+RUN_S = 8.0
+GOALS_RUN_S = 20.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     what = made.add_mutually_exclusive_group()
     what.add_argument("--quick", action="store_true", help="30 ms and 1 Gbit/s, under a minute")
     what.add_argument("--goals", action="store_true", help="the cells that the goals need")
+    what.add_argument("--all", action="store_true", help="nothing is left out: days")
     what.add_argument(
         "--check", action="store_true", help="a short run whose ratios must be in bands.json"
     )
@@ -59,6 +65,13 @@ def parser() -> argparse.ArgumentParser:
     how = made.add_argument_group("how")
     how.add_argument("--rounds", type=int, help="repeats, peers taking turns [5; --quick: 3]")
     how.add_argument("--least-gb", type=float, default=2.0, metavar="GB", help="a run [2]")
+    how.add_argument(
+        *("--run-s",),
+        type=float,
+        metavar="S",
+        help="a run ends so long after its first batch, if it has not moved so much by then "
+        f"[{RUN_S:g}; --goals: {GOALS_RUN_S:g}, and the loaders of others only]",
+    )
     how.add_argument(
         "--for-s", type=float, default=math.inf, metavar="S", help="begin no run after so long"
     )
@@ -83,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--redo", type=peer_names, default=[], metavar="A,B", help="run these again all the same"
     )
+    files.add_argument("--plan", action="store_true", help="run nothing: how long it would take")
     files.add_argument("--list", action="store_true", help="run nothing: what would be run")
     files.add_argument(
         "--into", type=Path, metavar="DOCUMENT", help="with --report: put tables between its marks"
@@ -110,6 +124,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options.for_s = min(options.for_s, QUICK_FOR_S)
     if options.check:
         options.for_s = min(options.for_s, CHECK_FOR_S)
+    options.bounds_all = not options.goals or options.run_s is not None
+    if options.run_s is None and options.amount is None:
+        options.run_s = GOALS_RUN_S if options.goals else RUN_S
     if options.rounds is None:
         options.rounds = 3 if options.quick else CHECK_ROUNDS if options.check else 5
     return options
@@ -126,24 +143,30 @@ def chosen_cells(options: argparse.Namespace) -> list[Cell]:
 
 
 def _selected_cells(options: argparse.Namespace) -> list[Cell]:
-    for named, make in (
-        (options.quick, settings.quick),
-        (options.goals, settings.goals),
-        (options.check, settings.check),
-    ):
-        if named:
-            return [cell for cell in make() if _is_chosen(cell, options)]
-    whole = Axes()
-    return settings.matrix(
-        Axes(
-            options.peers,
-            options.rtt_ms or whole.rtts_ms,
-            options.rate_mbit or whole.rates_mbit,
-            options.loss or whole.losses_percent,
-            [word == "yes" for word in options.decode] if options.decode else whole.decodes,
-            options.image_bytes,
-            options.tcp,
-        )
+    if options.all:
+        return settings.matrix(_axes(options))
+    named = {
+        "quick": settings.quick,
+        "goals": settings.goals,
+        "check": settings.check,
+    }
+    make = next((m for name, m in named.items() if vars(options)[name]), settings.default_matrix)
+    cells = [cell for cell in make() if _is_chosen(cell, options)]
+    if not cells:
+        raise BenchmarkError("no such cells here; --all has every combination")
+    return cells
+
+
+def _axes(options: argparse.Namespace) -> Axes:
+    whole = Axes(options.peers or tuple(PEERS))
+    return Axes(
+        whole.peers,
+        options.rtt_ms or whole.rtts_ms,
+        options.rate_mbit or whole.rates_mbit,
+        options.loss or whole.losses_percent,
+        [word == "yes" for word in options.decode] if options.decode else whole.decodes,
+        options.image_bytes or whole.image_bytes,
+        options.tcp or whole.tcps,
     )
 
 

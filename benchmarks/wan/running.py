@@ -3,11 +3,10 @@
 """Runs cells: how much of what each reads, on which line, and what is kept of it."""
 
 import datetime
-import math
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,96 +15,15 @@ from benchmarks.peers.images import ImageSet, make_images
 from benchmarks.peers.node import Host
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
-from benchmarks.wan.settings import (
-    AS_EMLIO,
-    IPERF3,
-    LOADER,
-    NGINX,
-    PAPER,
-    PULL,
-    RAW_TCP,
-    TCP_SETTINGS,
-    Cell,
-    Line,
-    blocks,
-    turns,
-)
+from benchmarks.wan.planning import Amount, Plan
+from benchmarks.wan.settings import AS_EMLIO, TCP_SETTINGS, Cell, Line
 from benchmarks.wan.store import Store
 from benchmarks.wan.watching import Watch
-from benchmarks.wanlab import Lab, LabError, Topology
+from benchmarks.wanlab import Lab, LabError, NotPermittedError, Topology
 from benchmarks.wanlab.self_check import self_check
 
-# The set of images that is read several times, and smaller ones for slow peers: a batch at least
-# for each of 16 workers.
-SET_BYTES = 400e6
-SMALLER_SETS = (1024, 4096)
-LONG_EPOCH_BYTES = 2e9
-LONG_EPOCHS = 3
-# A run that moved all the bytes in longer than `LONGEST_S` reads so many images as take `SLOW_S`.
-LONGEST_S = 30.0
-SLOW_S = 20.0
-# A first, small run shows how quick a peer is. These need none: they are quick enough everywhere.
-QUICK_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
-PILOTS_AT_MOST = 4
-LIMIT_S = 300.0
-
-
-@dataclass(frozen=True)
-class Amount:
-    """How much a run reads: a set of so many images, so often."""
-
-    count: int
-    passes: int
-    bounded: bool = False  # less than was asked for, since the peer is slow
-
-    @property
-    def images(self) -> int:
-        return self.count * self.passes
-
-
-def amount_for(
-    image_bytes: float, least_bytes: float, images_per_s: float | None, pilot: bool
-) -> Amount:
-    """How much a run is to read.
-
-    Args:
-        image_bytes: Mean size of the images.
-        least_bytes: What a run should move.
-        images_per_s: How quick the peer was; None when nothing is known.
-        pilot: Read little where nothing is known.
-    """
-    largest = max(1, round(SET_BYTES / image_bytes))
-    counts = sorted({*(min(count, largest) for count in SMALLER_SETS), largest})
-    wanted = math.ceil(least_bytes / image_bytes)
-    if images_per_s is None and pilot:
-        return Amount(counts[0], 1, bounded=counts[0] < wanted)
-    bounded = images_per_s is not None and wanted / images_per_s > LONGEST_S
-    if bounded:
-        assert images_per_s is not None
-        wanted = math.ceil(images_per_s * SLOW_S)
-    # The largest set that is not much larger than what is wanted.
-    count = max((count for count in counts if count <= 1.25 * wanted), default=counts[0])
-    return Amount(count, max(1, math.ceil(0.98 * wanted / count)), bounded)
-
-
-@dataclass
-class Plan:
-    """What to run, and how."""
-
-    cells: Sequence[Cell]
-    rounds: int = 5
-    least_gb: float = 2.0
-    amount: Amount | None = None  # of every run, instead of what least_gb says
-    queue_bytes: int | None = None
-    congestion: str | None = None
-    check_links: bool = False
-    for_s: float = math.inf  # begin nothing after so long
-    say: Callable[[str], None] = print
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self.began > self.for_s
+LIMIT_S = 300.0  # of a run; of one that is cut, so long beyond its time:
+LIMIT_BEYOND_S = 90.0
 
 
 class Runner:
@@ -122,30 +40,26 @@ class Runner:
         """What is left: round and cell."""
         return [
             (number, cell)
-            for block in blocks(self._plan.cells)
             for number in range(self._plan.rounds)
-            for cells in turns(block, number)
+            for cells in self._plan.left(self._store, number)
             for cell in cells
-            if not self._store.has(cell, number)
         ]
 
     def run(self, after_round: Callable[[int], bool] = lambda number: False) -> bool:
-        """Runs everything that is left, block after block, each row kept as it comes.
+        """Runs everything that is left, round after round, each row kept as it comes.
 
         Args:
-            after_round: Called behind every round; a true answer ends the block.
+            after_round: Called behind every round; a true answer ends the runs.
 
         Returns:
             False: time was over before everything was done.
         """
-        for block in blocks(self._plan.cells):
-            for number in range(self._plan.rounds):
-                for cells in turns(block, number):
-                    left = [cell for cell in cells if not self._store.has(cell, number)]
-                    if left and not self._run_line(left, number):
-                        return False
-                if after_round(number):
-                    break
+        for number in range(self._plan.rounds):
+            for cells in list(self._plan.left(self._store, number)):
+                if not self._run_line(cells, number):
+                    return False
+            if after_round(number):
+                break
         return True
 
     def _run_line(self, cells: Sequence[Cell], number: int) -> bool:
@@ -153,20 +67,34 @@ class Runner:
         if plan.is_over:
             return False
         for cell in cells:  # before there is a lab: making images takes a while
-            self._image_set(cell, self._amount(cell))
-        with self._lab(line) as lab:
-            if plan.check_links:
-                self._check_link(line, lab)
-            for cell in cells:
-                if plan.is_over:
-                    return False
-                row = self._run_cell(lab, cell, number)
-                self._store.add(cell, number, row)
-                plan.say(f"round {number + 1}, {cell}: {describe(row)}")
+            self._image_set(cell, self._plan.amount_of(cell, self._store))
+        left = list(cells)
+        try:
+            with self._lab(line) as lab:
+                if plan.check_links:
+                    self._check_link(line, lab)
+                while left:
+                    if plan.is_over:
+                        return False
+                    self._keep(left[0], number, self._run_cell(lab, left[0], number))
+                    del left[0]
+        except NotPermittedError:
+            raise
+        except LabError as error:
+            if str(error).startswith("void"):
+                raise
+            for cell in left:  # this line cannot be made, others may: no CUBIC in the kernel, say
+                self._keep(cell, number, {"failure": str(error)})
         return True
 
+    def _keep(self, cell: Cell, number: int, row: dict[str, Any]) -> None:
+        self._store.add(cell, number, row)
+        self._plan.say(f"round {number + 1}, {cell}: {describe(row)}")
+
     def _lab(self, line: Line) -> Lab:
-        nodes = replace(TCP_SETTINGS[line.tcp], congestion=self._plan.congestion)
+        nodes = TCP_SETTINGS[line.tcp]
+        if self._plan.congestion is not None:
+            nodes = replace(nodes, congestion=self._plan.congestion)
         topology = Topology.pair(line.link(self._plan.queue_bytes)).with_nodes(nodes)
         return Lab(topology, "emulator")  # its counters are the clock of steady rates
 
@@ -178,45 +106,22 @@ class Runner:
             raise LabError(f"void: the link{line.name} is not what it is set to\n{verdict.table()}")
         self._store.add_check(line, verdict.to_json())
 
-    def _amount(self, cell: Cell, images_per_s: float | None = None) -> Amount:
-        load = cell.workload
-        if self._plan.amount is not None:
-            return self._plan.amount
-        if load.long_epochs:
-            return Amount(round(LONG_EPOCH_BYTES / load.image_bytes), LONG_EPOCHS)
-        known = images_per_s or self._store.images_per_s(cell)
-        # Whoever decodes is slow.
-        pilot = load.decode or cell.peer not in QUICK_PEERS
-        return amount_for(load.image_bytes, self._plan.least_gb * 1e9, known, pilot)
-
     def _image_set(self, cell: Cell, amount: Amount) -> ImageSet:
         load = cell.workload
         size = None if load.decode else load.image_bytes
         return make_images(self._images, amount.count, size)
 
     def _run_cell(self, lab: Lab, cell: Cell, number: int) -> dict[str, Any]:
-        """A row; smaller runs come before the one that counts where a peer is not known yet."""
-        amount = self._amount(cell)
-        known = self._store.images_per_s(cell) is not None
-        for _ in range(PILOTS_AT_MOST):
-            row = self._run_amount(lab, cell, amount)
-            rate = row.get("images_per_s")
-            if known or not amount.bounded or rate is None or row["seconds"] >= 0.6 * SLOW_S:
-                break
-            larger = self._amount(cell, rate)
-            if larger.images <= amount.images:
-                break
-            amount = larger
-        return row
-
-    def _run_amount(self, lab: Lab, cell: Cell, amount: Amount) -> dict[str, Any]:
+        """A row."""
+        begin_s = time.monotonic()
+        amount = self._plan.amount_of(cell, self._store)
         images = self._image_set(cell, amount)
         settings = self._settings(cell)
+        bound_s = self._plan.bound_s(cell)
         row: dict[str, Any] = {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": self._commit,
-            "link": self._link_facts(lab, cell.line),
-            "bounded": amount.bounded,
+            "link": self._link_facts(lab),
         }
         try:
             with Watch(lab) as watch:
@@ -226,10 +131,13 @@ class Runner:
                     compute=Host(lab.address_of(lab.compute[0]), lab.compute[0].popen),
                     tools=self._tools,
                     settings=settings,
-                    limit_s=LIMIT_S,
+                    limit_s=LIMIT_S if bound_s is None else bound_s + LIMIT_BEYOND_S,
                     watch=watch.mark,
                     decode=cell.workload.decode,
+                    bound_s=bound_s,
                 )
+            row["start_s"] = watch.began_s - begin_s  # before its clock
+            row["wall_s"] = time.monotonic() - begin_s  # with all that comes before and after
             return row | watch.findings(row["storage"]["cpu_s"] + row["compute"]["cpu_s"])
         except (BenchmarkError, OSError, subprocess.SubprocessError) as error:
             return row | {"failure": str(error)}
@@ -244,11 +152,12 @@ class Runner:
                 settings["streams"] = streams
         return settings
 
-    def _link_facts(self, lab: Lab, line: Line) -> dict[str, Any]:
+    def _link_facts(self, lab: Lab) -> dict[str, Any]:
         node = lab.storage[0]
         return {
             "queue_bytes": lab.topology.links[0][2].queue_bytes("to_compute"),
-            "congestion": self._plan.congestion or node.sysctl("net.ipv4.tcp_congestion_control"),
+            "congestion": lab.topology.node_settings.congestion
+            or node.sysctl("net.ipv4.tcp_congestion_control"),
             "tcp_wmem": node.sysctl("net.ipv4.tcp_wmem"),
             "tcp_rmem": lab.compute[0].sysctl("net.ipv4.tcp_rmem"),
             "emulator_priority": lab.priority,
@@ -266,7 +175,8 @@ def describe(row: dict[str, Any]) -> str:
     return (
         f"{rate}{row['mb_per_s']:,.1f} MB/s{wire}, {row['seconds']:.2f} s, CPU {cpu} s/GB, "
         f"idle {row['idle_share']:.0%}, others {row['foreign_share']:.0%}"
-        f"{', bounded' if row['bounded'] else ''}"
+        f"{', cut' if row['ended_by'] == 'seconds' else ''}; "
+        f"{row['start_s']:.1f} s to start, {row['wall_s']:.1f} s for all"
     )
 
 

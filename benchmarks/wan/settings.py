@@ -14,10 +14,11 @@ from typing import Any, Literal
 from benchmarks.peers.harness import PEERS
 from benchmarks.wanlab import Link, NodeSettings, symmetric_link
 
-Tcp = Literal["stock", "raised"]
+Tcp = Literal["stock", "raised", "cubic"]
 TCP_SETTINGS: Mapping[Tcp, NodeSettings] = {
     "stock": NodeSettings(),  # as the system has it
     "raised": NodeSettings(tcp_wmem="4096 65536 67108864", tcp_rmem="4096 131072 134217728"),
+    "cubic": NodeSettings(congestion="cubic"),
 }
 
 RTTS_MS = (0.1, 1.0, 10.0, 30.0, 100.0, 200.0)
@@ -37,7 +38,8 @@ NGINX = "nginx"
 NO_PEERS = (LOADER, PULL, PAPER, IPERF3, RAW_TCP, NGINX)
 # What hands out no images, or throws them away.
 NO_DECODERS = (PULL, IPERF3, RAW_TCP, NGINX)
-BEST_PEERS = (*NO_PEERS, "webdataset", "tfdata")
+# Those that are quick over the longest lines.
+BEST_PEERS = (*NO_PEERS, "webdataset", "tfdata", "litdata")
 # A value of the setting `streams`: as many as EMLIO had on the same line.
 AS_EMLIO = "as emlio"
 
@@ -91,7 +93,7 @@ class Workload:
     Attributes:
         image_bytes: Mean size of the images.
         decode: Readers decode them; they are photographs then, of about 103 KB.
-        long_epochs: Three passes over 2 GB, instead of several over 0.4 GB until it is 2 GB.
+        long_epochs: Passes over 2 GB, instead of several over 0.4 GB until it is 2 GB.
     """
 
     image_bytes: int = USUAL_IMAGE_BYTES
@@ -111,6 +113,12 @@ class Workload:
 
 USUAL = Workload()
 LONG_EPOCHS = Workload(long_epochs=True)
+LONG_EPOCH_BYTES = 2e9
+
+
+def long_epochs(line: Line) -> int:
+    """How many passes a run of long epochs makes: the first, and later ones."""
+    return 2 if line.rate_mbit == 1000 else 3  # 17 s each at 1 Gbit/s
 
 
 @dataclass(frozen=True)
@@ -166,18 +174,22 @@ def variants(peer: str, line: Line) -> list[Settings]:
     if peer == IPERF3:
         counts: tuple[int, ...]
         if line.tcp == "raised":
-            counts = (1, 4, 8)
-        elif line.rtt_ms <= 10 or line.rate_mbit == 1000:
-            counts = (4, 8) if line.rtt_ms < 100 else (8, 16)
+            counts = (1, 8)
+        elif line.rate_mbit == 1000:  # a few fill it
+            counts = (8,) if line.rtt_ms <= 100 else (16,)
+        elif line.rtt_ms <= 10:
+            counts = (4, 8)
         else:
             counts = (8, 16) if line.rtt_ms < 100 else (16, 24)
         streams: list[Any] = [*counts, AS_EMLIO] if line.loss_percent else [*counts]
         return [(("streams", count),) for count in streams]
     if peer == PAPER:
         if line.rtt_ms <= 1:
-            threads: tuple[int, ...] = (1, 2, 4)
+            threads: tuple[int, ...] = (2, 4)
+        elif line.rate_mbit == 1000:
+            threads = (8,)
         else:
-            threads = (4, 8) if line.rtt_ms <= 10 or line.rate_mbit else (8, 16)
+            threads = (4, 8) if line.rtt_ms <= 10 else (8, 16)
         return [(("threads", count),) for count in threads]
     if peer in (RAW_TCP, NGINX):
         return [(("streams", AS_EMLIO),)]
@@ -196,72 +208,130 @@ def released_peers() -> list[str]:
     return [name for name in PEERS if name not in NO_PEERS]
 
 
+# The default matrix. All peers are measured at all distances and rates; the rest, and what can say
+# nothing new, is thinned, all of it here.
+DISTANCES_MS = (0.1, 1.0, 10.0, 30.0, 100.0)
+# A file a sample: round trips limit them from 10 ms on, whatever the rate.
+FILE_PEERS = ("torch-nfs", "torch-sshfs")
+# Yardsticks for costs: they are compared at these distances.
+YARDSTICK_RTTS_MS: Mapping[str, Sequence[float]] = {
+    PULL: (0.1, 30.0, 100.0),
+    RAW_TCP: (0.1, 30.0, 100.0),
+    NGINX: (30.0,),
+}
+# With loss at 100 ms, and with other sizes, only these can be near EMLIO.
+STRONGEST = (LOADER, IPERF3, PAPER, "webdataset", "tfdata", "dali")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the default matrix: every combination of what it names."""
+
+    peers: Sequence[str]
+    rtts_ms: Sequence[float]
+    rates_mbit: Sequence[float] = (5000.0,)
+    losses_percent: Sequence[float] = (0.0,)
+    tcps: Sequence[Tcp] = ("stock",)
+    loads: Sequence[Workload] = (USUAL,)
+
+
+def default_parts() -> list[Part]:
+    """In the order of their importance."""
+    everybody = tuple(PEERS)
+    decoders = tuple(peer for peer in PEERS if peer not in NO_DECODERS)
+    sizes = [Workload(size) for size in IMAGE_BYTES if size != USUAL_IMAGE_BYTES]
+    return [
+        Part(everybody, DISTANCES_MS, (5000.0, 1000.0, 0.0)),
+        Part((LOADER,), DISTANCES_MS, loads=(LONG_EPOCHS,)),
+        Part(BEST_PEERS, (200.0,)),
+        # Losses hurt TCP alike, whoever uses it; the more so the longer the line.
+        Part(everybody, (30.0,), losses_percent=(0.1,)),
+        Part(STRONGEST, (100.0,), losses_percent=(0.1,)),
+        Part((LOADER, IPERF3), (30.0,), (1000.0,), losses_percent=(0.1,)),
+        # Decoding keeps all processors busy: the line hardly matters, and its rate not at all.
+        Part(decoders, (0.1, 30.0), loads=(Workload(decode=True),)),
+        Part((*STRONGEST, RAW_TCP, PULL), (30.0,), loads=sizes),
+        # TCP settings are the kernel's: EMLIO beside what the kernel can do.
+        Part((LOADER, IPERF3), (30.0, 100.0), (5000.0, 0.0), tcps=("raised", "cubic")),
+    ]
+
+
+def is_thinned(cell: Cell) -> bool:
+    """Whether a cell of a part could say nothing new."""
+    line = cell.line
+    if cell.peer in FILE_PEERS and line.rtt_ms >= 10:
+        return line.rate_mbit != 5000
+    return line.rtt_ms not in YARDSTICK_RTTS_MS.get(cell.peer, RTTS_MS)
+
+
+def default_matrix() -> list[Cell]:
+    """The cells of all parts, thinned."""
+    found: list[Cell] = []
+    for part in default_parts():
+        for rate, loss, tcp, load, rtt_ms in itertools.product(
+            part.rates_mbit, part.losses_percent, part.tcps, part.loads, part.rtts_ms
+        ):
+            found += cells_of(Line(rtt_ms, rate, loss, tcp), load, _known(*part.peers))
+    return [cell for cell in found if not is_thinned(cell)]
+
+
 @dataclass(frozen=True)
 class Axes:
-    """Which part of the matrix: the values of each axis, None where nothing was said.
+    """Every combination of the values of all axes (--all)."""
 
-    Sizes and TCP settings of which nothing was said vary alone, the rest being usual; 200 ms are
-    for the best.
-    """
-
-    peers: Sequence[str] | None = None
+    peers: Sequence[str]
     rtts_ms: Sequence[float] = RTTS_MS
     rates_mbit: Sequence[float] = RATES_MBIT
     losses_percent: Sequence[float] = LOSSES_PERCENT
     decodes: Sequence[bool] = (False, True)
-    image_bytes: Sequence[int] | None = None
-    tcps: Sequence[Tcp] | None = None
+    image_bytes: Sequence[int] = IMAGE_BYTES
+    tcps: Sequence[Tcp] = tuple(TCP_SETTINGS)
 
 
 def matrix(axes: Axes) -> list[Cell]:
     """The cells of the axes. Photographs, which are what is decoded, have one size."""
     found: list[Cell] = []
-    for rate, loss, tcp, size, decode in itertools.product(
-        *(axes.rates_mbit, axes.losses_percent, axes.tcps or TCP_SETTINGS),
-        *(axes.image_bytes or IMAGE_BYTES, axes.decodes),
+    for rate, loss, tcp, size, decode, rtt_ms in itertools.product(
+        *(axes.rates_mbit, axes.losses_percent, axes.tcps),
+        *(axes.image_bytes, axes.decodes, axes.rtts_ms),
     ):
-        other_size, other_tcp = size != USUAL_IMAGE_BYTES, tcp != "stock"
-        if decode and other_size:
+        if decode and size != USUAL_IMAGE_BYTES:
             continue
-        if other_size and axes.image_bytes is None and (loss or other_tcp):
-            continue
-        if other_tcp and axes.tcps is None and (loss or decode):
-            continue
-        for rtt_ms in axes.rtts_ms:
-            line = Line(rtt_ms, rate, loss, tcp)
-            peers = axes.peers or (BEST_PEERS if rtt_ms > 100 else tuple(PEERS))
-            able = [p for p in peers if p in PEERS and not (decode and p in NO_DECODERS)]
-            found += cells_of(line, Workload(size, decode), able)
-            if LOADER in peers and not (loss or decode or other_size):
-                found.append(Cell(line, LONG_EPOCHS, LOADER))
+        line = Line(rtt_ms, rate, loss, tcp)
+        able = [p for p in axes.peers if p in PEERS and not (decode and p in NO_DECODERS)]
+        found += cells_of(line, Workload(size, decode), able)
     return found
 
 
 def goals() -> list[Cell]:
-    """What the goals need, and no more."""
+    """What the goals need, and no more; the important ones first.
+
+    Runs are shared: the costs, the rates and the time to the first batch at 30 ms and 5 Gbit/s are
+    of the same runs, and at 1 Gbit/s the steady rate is that of the long epochs.
+    """
     others = released_peers()
     found: list[Cell] = []
 
-    def add(rtt_ms: float, rate: float, *peers: str, load: Workload = USUAL) -> None:
-        found.extend(cells_of(Line(rtt_ms, rate), load, peers))
+    def add(line: Line, *peers: str, load: Workload = USUAL) -> None:
+        found.extend(cells_of(line, load, peers))
 
-    for rate in (5000.0, 1000.0):
-        for rtt_ms in (0.1, 30.0, 100.0):
-            if rate == 1000.0 or rtt_ms < 100:
-                add(rtt_ms, rate, LOADER, load=LONG_EPOCHS)
-        add(100.0, rate, IPERF3)
-        add(30.0, rate, IPERF3)
-    add(30.0, 5000.0, LOADER, PULL, PAPER, *_known(RAW_TCP, NGINX), *others)
-    add(100.0, 5000.0, LOADER, *others)
-    add(0.1, 0.0, LOADER, PAPER)
-    add(30.0, 0.0, LOADER, PAPER, *others)
+    for rtt_ms in (30.0, 0.1):
+        add(Line(rtt_ms, 5000.0), LOADER, load=LONG_EPOCHS)
+    add(Line(30.0, 5000.0), LOADER, IPERF3, PULL, PAPER, *_known(RAW_TCP, NGINX), *others)
+    add(Line(100.0, 5000.0), LOADER, IPERF3, *others)
+    add(Line(0.1, 0.0), LOADER, PAPER)
+    add(Line(30.0, 0.0), LOADER, PAPER, *others)
     lossy = Line(30.0, 5000.0, 0.1)
     found += [
         Cell(lossy, USUAL, LOADER),
         Cell(lossy, USUAL, IPERF3, (("streams", AS_EMLIO),)),
     ]
     for size in (10_000, 2_000_000):
-        add(30.0, 5000.0, LOADER, IPERF3, load=Workload(size))
+        add(Line(30.0, 5000.0), LOADER, IPERF3, load=Workload(size))
+    for rtt_ms in (0.1, 30.0, 100.0):
+        add(Line(rtt_ms, 1000.0), LOADER, load=LONG_EPOCHS)
+        if rtt_ms >= 30:
+            add(Line(rtt_ms, 1000.0), IPERF3)
     return found
 
 

@@ -3,8 +3,10 @@
 """The file of results: every row as it comes, and what is known from rows that have come."""
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +72,22 @@ class Store:
     def failures(self) -> dict[Key, str]:
         return {key: row["failure"] for key, row in self._rows.items() if "failure" in row}
 
-    def images_per_s(self, cell: Cell) -> float | None:
-        """How quick a peer was in other rounds of a cell."""
+    def most_images_per_s(self, cell: Cell) -> float | None:
+        """How quick a peer was with the same workload, on this line or on shorter, wider ones."""
         rates = [
             row["images_per_s"]
             for (other, _), row in self.rows().items()
-            if other == cell and row.get("images_per_s")
+            if replace(other, line=cell.line) == cell
+            and other.line.rtt_ms <= cell.line.rtt_ms
+            and (other.line.rate_mbit or math.inf) >= (cell.line.rate_mbit or math.inf)
+            and row.get("images_per_s")
         ]
-        return statistics.median(rates) if rates else None
+        return max(rates, default=None)
+
+    def wall_s(self, cell: Cell) -> float | None:
+        """How long runs of a cell took with all that is around them."""
+        took = [row["wall_s"] for (other, _), row in self.rows().items() if other == cell]
+        return statistics.median(took) if took else None
 
     def streams_of_emlio(self, cell: Cell) -> int | None:
         """The most data streams that EMLIO was seen to have on the line, whatever it read."""

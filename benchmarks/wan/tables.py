@@ -57,7 +57,12 @@ def comparison_table(comparisons: Iterable[Result]) -> list[str]:
 def versus(result: Result) -> str:
     ours, theirs = result.settings["ours"]["what"], result.settings["theirs"]["what"]
     left_out = result.settings["left_out"]
-    return f"{ours} by {theirs}" + (f"; {left_out} of a busy machine left out" if left_out else "")
+    busy = metrics.cpu_bound_sides(result)
+    return (
+        f"{ours} by {theirs}"
+        + (f"; all processors busy: {', '.join(busy)}" if busy else "")
+        + (f"; {left_out} disturbed left out" if left_out else "")
+    )
 
 
 def _one(cell: Cell, rounds: Rounds, value: metrics.Value) -> str:
@@ -85,14 +90,15 @@ def place_table(rows: Table, line: Line, load: Workload) -> list[str]:
     for cell, rounds in here:
         some = list(rounds.values())
         idle = min(row["idle_share"] for row in some)
-        busy = sum(not metrics.counts(row) for row in some)
+        disturbed = sum(not metrics.counts(row) for row in some)
+        busy = ", CPU-bound" if any(map(metrics.is_cpu_bound, some)) else ""
         lines.append(
             [
                 cell.label,
                 *(_one(cell, rounds, value) for value in COLUMNS),
                 f"{max(row['bytes'] for row in some) / 1e9:.2g}"
-                + (" (slow)" if any(row["bounded"] for row in some) else ""),
-                f"{100 * idle:.0f}" + (f" ({busy} not judged)" if busy else ""),
+                + (" (cut)" if any(row["ended_by"] == "seconds" for row in some) else ""),
+                f"{100 * idle:.0f}{busy}" + (f" ({disturbed} disturbed)" if disturbed else ""),
                 len(some),
             ]
         )
@@ -115,7 +121,7 @@ def place_title(line: Line, load: Workload) -> str:
     parts = [f"{line.rtt_ms:g} ms", rate]
     if line.loss_percent:
         parts.append(f"{line.loss_percent:g} % loss")
-    parts.append(f"{line.tcp} TCP settings")
+    parts.append("CUBIC" if line.tcp == "cubic" else f"{line.tcp} TCP settings")
     parts.append("photographs, decoded" if load.decode else f"images of {load.size_name}")
     return ", ".join(parts)
 

@@ -5,13 +5,12 @@
 import contextlib
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import BenchmarkError
+from benchmarks.processes import BenchmarkError, Sampler
 from benchmarks.wanlab import Lab
 
 SAMPLE_S = 0.05
@@ -53,10 +52,8 @@ class Watch:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._samples: list[tuple[float, int]] = []
-        self._connections = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="wire")
+        self._sampler = Sampler(self._look, SAMPLE_S)
+        self._is_sampling = contextlib.ExitStack()
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._resident: subprocess.Popen[Any] | None = None
@@ -65,10 +62,16 @@ class Watch:
         """For run_once: the clock is about to start, or has stopped."""
         if word == "ready":
             self._before = self._state()
-            self._thread.start()
+            self._is_sampling.enter_context(self._sampler)
         elif word == "done":
-            self._end_sampling()
+            self._is_sampling.close()
             self._after = self._state()
+
+    @property
+    def began_s(self) -> float:
+        """When the clock started, by the system's monotonic clock."""
+        began: float = self._before["time"]
+        return began
 
     def _state(self) -> dict[str, Any]:
         idle, total = processor_times(Path("/proc/stat").read_text())
@@ -80,23 +83,15 @@ class Watch:
             "link": self._lab.statistics()["links"][0],
         }
 
-    def _sample(self) -> None:
-        while True:
-            counted = self._lab.statistics()["links"][0]["to_compute"]["delivered"]["bytes"]
-            self._samples.append((time.monotonic(), counted))
-            self._connections = max(self._connections, self._count_connections())
-            if self._stop.wait(SAMPLE_S):
-                return
+    def _look(self) -> tuple[int, int]:
+        """Bytes that have arrived, and connections."""
+        counted: int = self._lab.statistics()["links"][0]["to_compute"]["delivered"]["bytes"]
+        return counted, self._count_connections()
 
     def _count_connections(self) -> int:
         assert self._resident is not None
         table = Path(f"/proc/{self._resident.pid}/net/tcp").read_text().splitlines()[1:]
         return sum(line.split()[3] == ESTABLISHED for line in table)
-
-    def _end_sampling(self) -> None:
-        self._stop.set()
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def __enter__(self) -> "Watch":
         # Its /proc/PID/net is the compute node's.
@@ -111,7 +106,7 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end_sampling()
+        self._is_sampling.close()
         assert self._resident is not None
         with contextlib.suppress(OSError):
             self._resident.communicate(timeout=10)
@@ -129,15 +124,16 @@ class Watch:
         emulator_s = after["link"]["cpu_s"] - before["link"]["cpu_s"]
         own_s = nodes_cpu_s + emulator_s + after["own_cpu_s"] - before["own_cpu_s"]
         own = own_s / seconds / (os.cpu_count() or 1)
+        samples = self._sampler.samples
         try:
-            steady: float | None = steady_mb_per_s(self._samples)
+            steady: float | None = steady_mb_per_s([(at_s, size) for at_s, (size, _) in samples])
         except BenchmarkError:
             steady = None
         return {
             "idle_share": idle,
             "foreign_share": max(0.0, 1.0 - idle - own),  # by nothing that belongs to the run
             "steady_wire_mb_per_s": steady,
-            "connections": self._connections,
+            "connections": max(connections for _, (_, connections) in samples),
             "emulator_cpu_s": emulator_s,
             **_direction(before["link"]["to_compute"], after["link"]["to_compute"]),
         }
@@ -146,8 +142,18 @@ class Watch:
 def _direction(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "dropped": {name: after["dropped"][name] - before["dropped"][name] for name in DROPS},
-        "emulator_late_us_mean": after["late_us"]["mean"],  # since the line was made
+        "emulator_late_us": late_us(before, after),
     }
+
+
+def late_us(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
+    """How much later than due a frame came on average."""
+    frames = [side["delivered"]["frames"] for side in (before, after)]
+    sums = [
+        side["late_us"]["mean"] * count for side, count in zip((before, after), frames, strict=True)
+    ]
+    came = frames[1] - frames[0]
+    return max(0.0, (sums[1] - sums[0]) / came) if came else 0.0
 
 
 DROPS = ("queue", "loss", "memory", "device")

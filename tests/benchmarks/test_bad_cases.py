@@ -61,6 +61,17 @@ def permitted() -> None:
         pytest.skip(f"no laboratory here: {error}")
 
 
+# What a run says of link and machine.
+CONDITIONS: dict[str, Any] = {
+    "settings": {},
+    "streams": 4,
+    "idle_share": 0.5,
+    "foreign_share": 0.0,
+    "emulator_late_us": 20.0,
+    "dropped": {"queue": 0},
+}
+
+
 def arrivals(rates: list[float], first_s: float = 100.0) -> list[tuple[float, int]]:
     """What comes with these MB/s, one a tenth of a second, in pieces of 10 ms."""
     return [
@@ -106,7 +117,7 @@ def test_a_run_that_ends_before_its_last_phase_is_an_error() -> None:
 
 def test_goals_are_of_figures_that_there_are() -> None:
     run = {
-        "settings": {},
+        **CONDITIONS,
         "phases": [{"steady_mb_per_s": 1.0, "until_steady_s": 0.0, "longest_wait_s": 0.0}] * 3,
     }
     names = {result.metric for case in CASES for result in case_results(case, [run])}
@@ -117,12 +128,13 @@ def test_times_until_steady_are_given_only_where_every_run_was() -> None:
     phases = [{"steady_mb_per_s": 1.0, "until_steady_s": 0.5, "longest_wait_s": 0.0}] * 3
     never = [*phases[:2], {"steady_mb_per_s": 0.0, "until_steady_s": None, "longest_wait_s": 4.0}]
     both = case_results(
-        OUTAGE, [{"settings": {}, "phases": phases}, {"settings": {}, "phases": never}]
+        OUTAGE, [{**CONDITIONS, "phases": phases}, {**CONDITIONS, "phases": never, "streams": 6}]
     )
     names = [result.metric for result in both]
     assert "bad_outage_during_until_steady_s" in names
     assert "bad_outage_after_until_steady_s" not in names
     assert "bad_outage_after_over_link" in names
+    assert both[0].settings["streams"] == [4, 6]
 
 
 def test_kernel_settings_of_the_command_line() -> None:
@@ -234,7 +246,9 @@ def test_an_outage_loses_nothing(permitted: None, images: ImageSet, tools: Tools
     assert after["mb_per_s"] > 0
     assert run["images"] == 150 * run["epochs"]
     json.dumps(run)
-    assert f"| {OUTAGE.title} | emlio | 1 | before |" in phases_markdown([run])
+    assert run["streams"] >= 1
+    row = f"| {OUTAGE.title} | emlio | {run['streams']} | 1 | before |"
+    assert row in phases_markdown([run])
 
 
 def test_a_link_that_cannot_be_changed_so_is_an_error(

@@ -4,14 +4,14 @@
 
 import pytest
 
-from benchmarks.loopback.__main__ import (
+from benchmarks.loopback.matrix import (
     MATRIX_SHUFFLES,
     MATRIX_SIZES,
     MATRIX_STREAMS,
     Cell,
-    Transfer,
     matrix_markdown,
 )
+from benchmarks.loopback.programs import Transfer
 
 RUN = Transfer(payload_bytes=4e9, seconds=2.0, cpu_s=3.0, records=8_000_000)
 

@@ -5,11 +5,19 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import BenchmarkError, JsonServer, tree, tree_cpu_seconds
+from benchmarks.processes import (
+    BenchmarkError,
+    JsonServer,
+    Sampler,
+    anonymous_bytes,
+    tree,
+    tree_cpu_seconds,
+)
 
 BURNING_S = 0.2
 BURN = f"import time\nwhile time.process_time() < {BURNING_S}: pass\n"
@@ -63,3 +71,26 @@ def test_a_server_that_does_not_answer_is_given_up_and_ended(tmp_path: Path) -> 
     with pytest.raises(BenchmarkError, match=r"program: .* took over 0.1 s"), program:
         program.ask({"a": 1}, timeout_s=0.1)
     assert not Path(f"/proc/{program.pid}").exists()
+
+
+def test_a_sampler_keeps_what_it_saw_and_when() -> None:
+    looks = iter(range(1000))
+    with Sampler(lambda: next(looks), 0.001) as sampler:
+        while len(sampler.samples) < 3:
+            time.sleep(0.001)
+    seen = [value for _, value in sampler.samples]
+    moments = [moment for moment, _ in sampler.samples]
+    assert seen == list(range(len(seen)))
+    assert moments == sorted(moments)
+
+
+def test_anonymous_memory_is_what_a_process_holds_until_it_ends() -> None:
+    code = "held = bytearray(b'x' * 50_000_000)\nprint(flush=True)\nimport sys\nsys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert anonymous_bytes(process.pid) > 50_000_000
+        process.communicate()
+        assert anonymous_bytes(process.pid) == 0

@@ -3,11 +3,21 @@
 """What the benchmarks say of their samples, and of goals."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from benchmarks.report import Goal, markdown, number, summarize, write_json
+from benchmarks.processes import BenchmarkError
+from benchmarks.report import (
+    Goal,
+    exit_code,
+    finish,
+    markdown,
+    number,
+    summarize,
+    write_json,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +72,28 @@ def test_the_report_appears_whole(tmp_path: Path) -> None:
     assert report["environment"] == {"cores": 2}
     assert report["results"][0]["metric"] == "m"
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_benchmark_ends_with_its_file_and_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = [summarize("m", [1.0], "s")]
+    finish(tmp_path / "out.json", {}, results, "the table")
+    finish(None, {}, results, "and another")
+    assert json.loads((tmp_path / "out.json").read_text())["results"][0]["value"] == 1.0
+    assert capsys.readouterr().out == "the table\nand another\n"
+
+
+def test_what_a_benchmark_cannot_do_it_tells(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise BenchmarkError("no iperf3")
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert exit_code(lambda: None) == 0
+        assert exit_code(fail) == 1
+        assert capsys.readouterr().err == "error: no iperf3\n"
+        with pytest.raises(SystemExit):  # every `with` block ends what it has started
+            exit_code(lambda: signal.raise_signal(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, before)

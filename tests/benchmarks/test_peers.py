@@ -58,6 +58,8 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+# What has files, folders or streams for every pass, so that there cannot be many.
+LINKED = ("dali", "grain", "litdata", "mosaic", "torch-nfs", "torch-sshfs")
 BRIEF = ("emlio-pull", "raw-tcp", "iperf3")  # programs that need a few milliseconds for so little
 
 
@@ -94,17 +96,18 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> ImageSet:
 
 
 def record(
-    images: ImageSet, passes: int, body: str, decode: bool = False
+    images: ImageSet, passes: int, body: str, decode: bool = False, **task: Any
 ) -> "subprocess.CompletedProcess[str]":
     """Runs a reader whose loop is `body`; it sees `recorder` and `image(number)`."""
     program = f"""
-        import json, sys
+        import json, sys, time
         from pathlib import Path
         from benchmarks.peers.images import image_path
         from benchmarks.peers.reading import Recorder
         def image(number):
             return (Path({str(images.folder)!r}) / image_path(number)).read_bytes()
         task = {{"passes": {passes}, "catalogue": {str(images.catalogue)!r}}}
+        task |= {task!r}
         if {decode}:
             task |= {{"decode": True, "sketches": {str(images.sketches() if decode else "")!r}}}
         with Recorder(task) as recorder:
@@ -161,6 +164,67 @@ def test_a_recorder_refuses_other_images(images: ImageSet, what_comes: str, comp
     assert done.returncode != 0
     assert complaint in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("waits", ["time.sleep(600)", "while True: pass", "open({fifo!r}).read()"])
+def test_a_loop_is_left_when_its_time_is_over(waits: str, images: ImageSet, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")  # opening it for reading waits for a writer
+    body = f"""
+        recorder.add([image(i) for i in range(64)])
+        {waits.format(fifo=str(tmp_path / "fifo"))}
+        """
+    result = json.loads(record(images, 2, body, bound_s=0.2).stdout)
+    assert result["ended_by"] == "seconds"
+    assert result["images"] == 64
+    assert result["epoch_seconds"] == []
+    sizes = json.loads(images.catalogue.read_text())["bytes"]
+    assert result["bytes"] == sum(sizes[:64])
+    assert result["seconds"] == result["first_batch_s"]  # up to the last batch, not to the end
+
+
+def test_a_loop_is_not_left_while_a_batch_is_added(images: ImageSet) -> None:
+    body = """
+        def slowly():
+            for i in range(64, 128):
+                time.sleep(0.01)
+                yield image(i)
+        recorder.add([image(i) for i in range(64)])
+        recorder.add(slowly())
+        recorder.add([image(i) for i in range(128, 150)])
+        """
+    result = json.loads(record(images, 1, body, bound_s=0.1).stdout)
+    assert (result["ended_by"], result["images"], result["batches"]) == ("seconds", 128, 2)
+
+
+def test_a_run_that_is_quicker_than_its_time_is_whole(images: ImageSet) -> None:
+    done = record(images, 1, "recorder.add([image(i) for i in range(150)])", bound_s=60)
+    result = json.loads(done.stdout)
+    assert (result["ended_by"], result["images"]) == ("bytes", 150)
+    assert len(result["epoch_seconds"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("what_comes", "in_order", "complaint"),
+    [
+        ("[image(7)] * 3", False, "image 7 came 3 times in 2 passes"),
+        ("[image(7)] * 2", True, "image 7 came 2 times in pass 1"),
+        ("[image(i) for i in range(150)] + [image(7)] * 2", True, "came 3 times in 2 passes"),
+        ("[image(7)[:-1] + b'?']", False, "image 7 came with other bytes"),
+    ],
+)
+def test_what_came_of_a_run_that_was_cut_is_checked(
+    images: ImageSet, what_comes: str, in_order: bool, complaint: str
+) -> None:
+    body = f"recorder.add({what_comes}); time.sleep(600)"
+    done = record(images, 2, body, bound_s=0.1, in_order=in_order)
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_processor_time_at_a_moment_lies_between_what_was_seen() -> None:
+    samples = [(1.0, 10.0), (2.0, 20.0), (4.0, 20.0)]
+    moments = (0.0, 1.0, 1.5, 2.0, 3.0, 9.0)
+    assert [meter.cpu_s_at(samples, at_s) for at_s in moments] == [10, 10, 15, 20, 20, 20]
 
 
 PICTURES = """
@@ -321,22 +385,6 @@ def test_programs_that_tell_nothing_are_counted_without_control_groups(
     assert row["storage"]["cpu_s"] > 0
 
 
-def test_peaks_are_kept() -> None:
-    class Group(meter.ProcessTree):
-        def __init__(self) -> None:
-            super().__init__()
-            self.samples = iter([5, 9, 2])
-
-        def memory_bytes(self) -> int:
-            return next(self.samples, 1)
-
-    group = Group()
-    with meter.PeakSampler([group]) as sampler:
-        while next(group.samples, None) is not None:
-            pass
-    assert sampler.peaks[0] in (5, 9)  # whichever of them the sampler has seen
-
-
 def test_a_node_without_a_network_of_its_own_has_no_bytes_on_the_wire() -> None:
     with meter.WireCounters(LOOPBACK) as counters:
         assert counters.read() == (None, None)
@@ -432,6 +480,7 @@ def run(
     passes: int = 1,
     settings: dict[str, Any] | None = None,
     decode: bool = False,
+    bound_s: float | None = None,
 ) -> dict[str, Any]:
     return run_once(
         *(name, images, passes),
@@ -441,6 +490,7 @@ def run(
         settings=settings,
         limit_s=120,
         decode=decode,
+        bound_s=bound_s,
     )
 
 
@@ -496,6 +546,20 @@ def test_every_peer_reads_every_image_once_a_pass(
         assert name in BRIEF or (peak is not None and peak > 1_000_000)
         assert row[node]["wire_sent_bytes"] is None
     assert "MB/s" in describe(row)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_stops_when_its_time_is_over(name: str, images: ImageSet, tools: Tools) -> None:
+    tools = tools_for(name, tools)
+    passes = 3 if name in LINKED else 10_000  # more than anybody reads in that time
+    row = run(tools, name, images, passes=passes, settings=SMALL.get(name), bound_s=0.5)
+    assert row["bound_s"] == 0.5
+    assert 0 < row["bytes"] <= passes * (images.total_bytes + 16 * images.count)
+    if name not in LINKED:
+        assert row["ended_by"] == "seconds"
+        assert row["bytes"] < passes * images.total_bytes
+    assert row["mb_per_s"] == pytest.approx(row["bytes"] / row["seconds"] / 1e6)
+    assert row["compute"]["cpu_s"] >= 0
 
 
 def test_a_reader_that_fails_is_an_error_with_its_message(

@@ -15,11 +15,12 @@ from benchmarks.peers.harness import PEERS
 from benchmarks.peers.peer import Tools
 from benchmarks.processes import BenchmarkError
 from benchmarks.report import Result, confidence_95
-from benchmarks.wan import metrics, running, settings, tables
+from benchmarks.wan import metrics, settings, tables
 from benchmarks.wan.__main__ import EXIT_UNFINISHED, main
 from benchmarks.wan.bands import judge, load_bands
 from benchmarks.wan.options import chosen_cells, parse
-from benchmarks.wan.running import Amount, Plan, Runner, amount_for
+from benchmarks.wan.planning import Amount, Plan, amount_for, estimate_s, is_beaten
+from benchmarks.wan.running import Runner
 from benchmarks.wan.settings import (
     AS_EMLIO,
     IPERF3,
@@ -37,7 +38,7 @@ from benchmarks.wan.settings import (
     turns,
 )
 from benchmarks.wan.store import Store
-from benchmarks.wan.watching import processor_times, steady_mb_per_s
+from benchmarks.wan.watching import late_us, processor_times, steady_mb_per_s
 from benchmarks.wanlab import Lab, LabError, Topology, find_emulator, symmetric_link
 
 FAR, NEAR = Line(30.0, 5000.0), Line(0.1, 5000.0)
@@ -56,7 +57,10 @@ def made_row(**fields: Any) -> dict[str, Any]:
         "date": "2026-11-30T12:00:00+00:00",
         "commit": "c0ffee",
         "link": {"congestion": "bbr", "tcp_wmem": "1 2 3", "tcp_rmem": "1 2 3"},
-        "bounded": False,
+        "ended_by": "bytes",
+        "bound_s": None,
+        "wall_s": 3.0,
+        "start_s": 1.0,
         "settings": {},
         "passes": 1,
         "images": 1000,
@@ -70,6 +74,7 @@ def made_row(**fields: Any) -> dict[str, Any]:
         "connections": 5,
         "idle_share": 0.5,
         "foreign_share": 0.0,
+        "emulator_late_us": 20.0,
         "storage": node,
         "compute": node,
         **fields,
@@ -133,22 +138,53 @@ def test_the_confidence_interval_is_students() -> None:
 
 
 @pytest.mark.parametrize(
-    ("images_per_s", "pilot", "amount"),
+    ("bound_s", "most_images_per_s", "amount"),
     [
-        (None, False, Amount(4000, 5)),  # 2 GB of 100 KB
-        (None, True, Amount(1024, 1, bounded=True)),
-        (5000.0, True, Amount(4000, 5)),
-        (700.0, True, Amount(4000, 5)),  # 28 s
-        (500.0, True, Amount(4000, 3, bounded=True)),  # 40 s: so much as takes 20
-        (150.0, True, Amount(1024, 3, bounded=True)),
-        (3.0, True, Amount(1024, 1, bounded=True)),  # no less: 16 workers have a batch each
+        (None, 3.0, Amount(4000, 5)),  # 2 GB of 100 KB
+        (8.0, None, Amount(4000, 5)),
+        (8.0, 5000.0, Amount(4000, 5)),
+        (8.0, 1800.0, Amount(4000, 4)),
+        (8.0, 3.0, Amount(4000, 1)),
     ],
 )
-def test_a_slow_peer_reads_as_much_as_takes_20_s(
-    images_per_s: float | None, pilot: bool, amount: Amount
+def test_no_more_passes_are_got_ready_than_a_peer_can_read_in_its_time(
+    bound_s: float | None, most_images_per_s: float | None, amount: Amount
 ) -> None:
-    chosen = amount_for(100_000, 2e9, images_per_s, pilot)
-    assert chosen == amount
+    assert amount_for(100_000, 2e9, bound_s, most_images_per_s) == amount
+
+
+def test_passes_are_got_ready_for_three_times_of_what_a_peer_has_read() -> None:
+    store, plan = Store(), Plan([], run_s=8.0)
+    add(store, "dali", [made_row(images_per_s=600.0)], NEAR)
+    assert plan.amount_of(Cell(FAR, USUAL, "dali"), store) == Amount(4000, 4)
+    assert plan.amount_of(Cell(FAR, USUAL, "grain"), store) == Amount(4000, 5)
+    # A file a sample: two round trips for each, 16 at a time.
+    assert plan.amount_of(Cell(FAR, USUAL, "torch-nfs"), store) == Amount(4000, 1)
+    assert plan.amount_of(Cell(NEAR, USUAL, "torch-nfs"), store) == Amount(4000, 5)
+
+
+def test_a_peer_is_no_quicker_over_a_longer_or_narrower_line() -> None:
+    store = Store()
+    add(store, "spdl", [made_row(images_per_s=500.0)], Line(1.0, 1000.0))
+    add(store, "spdl", [made_row(images_per_s=100.0)], Line(100.0, 0.0))
+    add(store, "grain", [made_row(images_per_s=1000.0)], Line(1.0, 1000.0))
+    add(store, "spdl", [made_row(images_per_s=1000.0)], Line(1.0, 1000.0), threads=9)
+
+    def most(line: Line) -> float | None:
+        return store.most_images_per_s(Cell(line, USUAL, "spdl"))
+
+    assert most(Line(30.0, 1000.0)) == 500.0
+    assert most(Line(30.0, 5000.0)) is None
+    assert most(Line(100.0, 5000.0)) == 100.0
+    assert most(Line(0.1, 1000.0)) is None
+
+
+def test_runs_are_bounded_in_time_but_for_long_epochs() -> None:
+    slow, ours = Cell(FAR, USUAL, "spdl"), Cell(FAR, USUAL, LOADER)
+    epochs = Cell(FAR, LONG_EPOCHS, LOADER)
+    whole, goals = Plan([], run_s=8.0), Plan([], run_s=20.0, bounds_all=False)
+    assert [whole.bound_s(cell) for cell in (slow, ours, epochs)] == [8.0, 8.0, None]
+    assert [goals.bound_s(cell) for cell in (slow, ours, epochs)] == [20.0, None, None]
 
 
 # What is run
@@ -194,22 +230,46 @@ def test_every_band_has_its_cells() -> None:
     assert set(load_bands()) <= set(found(store))
 
 
-def test_sizes_and_tcp_settings_vary_alone_unless_they_are_asked_for() -> None:
+def test_the_default_matrix_has_every_peer_at_every_distance_and_rate() -> None:
     whole = chosen_cells(parse([]))
-    assert all(
-        (cell.line.tcp != "stock")
-        + (cell.workload.image_bytes != 100_000)
-        + (cell.line.loss_percent > 0 or cell.workload.decode)
-        <= 1
-        for cell in whole
-    )
     assert {cell.peer for cell in whole} == set(PEERS)
-    asked = chosen_cells(
-        parse(["--tcp", "raised", "--loss", "0.1", "--decode", "no", "--image-bytes", "2MB"])
-    )
-    assert {(c.line.tcp, c.line.loss_percent, c.workload.image_bytes) for c in asked} == {
-        ("raised", 0.1, 2_000_000)
+    usual = [c for c in whole if c.workload == USUAL and c.line.more_name == ""]
+    for peer in ("emlio", "webdataset", "dali", "iperf3"):
+        seen = {(c.line.rtt_ms, c.line.rate_mbit) for c in usual if c.peer == peer}
+        wanted = {(r, rate) for r in (0.1, 1.0, 10.0, 30.0, 100.0) for rate in (0.0, 1e3, 5e3)}
+        assert wanted <= seen, peer
+    assert {c.line.rate_mbit for c in usual if c.peer == "torch-nfs" and c.line.rtt_ms > 1} == {5e3}
+    assert {c.line.rtt_ms for c in usual if c.peer == NGINX} == {30.0}
+
+
+def test_the_rest_of_the_default_matrix_varies_alone() -> None:
+    whole = chosen_cells(parse([]))
+    for c in whole:
+        alone = [c.line.loss_percent, c.workload.decode, c.line.tcp != "stock"]
+        alone.append(c.workload.image_bytes != 100_000)
+        assert sum(map(bool, alone)) <= 1
+    assert {c.line.tcp for c in whole} == {"stock", "raised", "cubic"}
+    assert {c.peer for c in whole if c.line.tcp != "stock"} == {LOADER, IPERF3}
+    assert {c.workload.image_bytes for c in whole} == {10_000, 100_000, 2_000_000}
+    assert {c.peer for c in whole if c.workload.decode} == {
+        name for name, peer in PEERS.items() if peer.decodes
     }
+    assert {c.line.rtt_ms for c in whole if c.line.loss_percent and c.peer == "grain"} == {30.0}
+
+
+def test_all_has_every_combination_of_what_is_asked_for() -> None:
+    values = ["--all", "--peers", "emlio,dali", "--rate-mbit", "2500", "--loss", "0.1", "1"]
+    asked = chosen_cells(parse([*values, "--tcp", "raised", "stock", "--rtt-ms", "5", "50"]))
+    sizes_and_decoded = 4
+    assert len(asked) == 2 * 1 * 2 * 2 * 2 * sizes_and_decoded
+    assert {cell.line.rate_mbit for cell in asked} == {2500.0}
+
+
+def test_what_the_default_matrix_lacks_is_an_error_that_names_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--rtt-ms", "5", "--list"]) == 1
+    assert "--all has every combination" in capsys.readouterr().err
 
 
 def test_only_what_hands_out_images_decodes() -> None:
@@ -226,7 +286,7 @@ def test_options_choose_among_the_cells_of_a_named_selection() -> None:
 
 def test_a_setting_takes_the_place_of_its_variants() -> None:
     arguments = ["--goals", "--peers", "iperf3", "--rtt-ms", "100", "--rate-mbit", "1000"]
-    assert len(chosen_cells(parse(arguments))) == 2
+    assert len(chosen_cells(parse([*arguments[:-1], "5000"]))) == 2
     (cell,) = chosen_cells(parse([*arguments, "--set", "iperf3.streams=12"]))
     assert cell.settings == (("streams", 12),)
 
@@ -307,6 +367,106 @@ def test_nothing_begins_when_time_is_over(fake_runs: list[Cell], tmp_path: Path)
     assert len(made.unfinished()) == 5
 
 
+def test_everything_is_run_once_before_anything_is_run_twice(
+    fake_runs: list[Cell], tmp_path: Path
+) -> None:
+    lossy = Line(30.0, 5000.0, 0.1)  # another block
+    cells = [Cell(line, USUAL, peer) for line in (FAR, lossy) for peer in (LOADER, PAPER)]
+    assert runner(Store(), cells, tmp_path, rounds=2).run()
+    assert fake_runs[:4] == cells
+    assert sorted(map(str, fake_runs[4:])) == sorted(map(str, cells))
+
+
+def test_a_line_that_cannot_be_made_does_not_keep_others_from_being_run(
+    fake_runs: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, cubic = Runner._lab, Line(30.0, 5000.0, 0.0, "cubic")
+
+    def lab(self: Runner, line: Line) -> Any:
+        if line == cubic:
+            raise LabError("this kernel has no cubic, only reno")
+        return made(self, line)
+
+    monkeypatch.setattr(Runner, "_lab", lab)
+    cells = [Cell(line, USUAL, LOADER) for line in (cubic, FAR)]
+    store = Store()
+    assert runner(store, cells, tmp_path, rounds=1).run()
+    assert fake_runs == [cells[1]]
+    assert store.failures() == {(cells[0], 0): "this kernel has no cubic, only reno"}
+
+
+def test_an_interrupted_round_is_finished_before_the_next(
+    fake_runs: list[Cell], tmp_path: Path
+) -> None:
+    cells = [Cell(FAR, USUAL, LOADER), Cell(FAR, USUAL, PAPER)]
+    store = Store()
+    add(store, LOADER, [made_row()])
+    assert runner(store, cells, tmp_path, rounds=2).run()
+    assert fake_runs[0] == cells[1]
+    assert len(fake_runs) == 3
+
+
+def test_what_is_neither_quickest_nor_leanest_is_not_run_again() -> None:
+    store, line = Store(), Line(100.0, 5000.0)
+    loaders = {
+        "webdataset": cpu_row(1.0, 3.0, images_per_s=1400.0),
+        "tfdata": cpu_row(1.0, 1.0, images_per_s=400.0),  # the leanest
+        "litdata": cpu_row(5.0, 5.0, images_per_s=1000.0),  # not far behind
+        "spdl": cpu_row(5.0, 5.0, images_per_s=500.0),
+        "torch-nfs": cpu_row(9.0, 9.0, images_per_s=30.0),
+        LOADER: cpu_row(0.5, 0.5, images_per_s=5000.0),
+    }
+    for at in (line, FAR):
+        for peer, row in loaders.items():
+            add(store, peer, [row], at)
+    beaten = [peer for peer in loaders if is_beaten(Cell(line, USUAL, peer), store)]
+    assert beaten == ["spdl", "torch-nfs"]
+    # Where a goal is about it, it is run again.
+    assert not is_beaten(Cell(FAR, USUAL, "torch-nfs"), store)
+    assert not is_beaten(Cell(Line(0.1, 5000.0), USUAL, "spdl"), store)
+
+
+def test_settings_that_are_beaten_are_not_run_again() -> None:
+    store = Store()
+    streams = [(("streams", n),) for n in (8, 16, AS_EMLIO)]
+    for settings_of, rate in zip(streams, (300.0, 500.0, 100.0), strict=True):
+        store.add(Cell(FAR, USUAL, IPERF3, settings_of), 0, made_row(mb_per_s=rate, images_per_s=0))
+    beaten = [is_beaten(Cell(FAR, USUAL, IPERF3, settings_of), store) for settings_of in streams]
+    assert beaten == [True, False, False]  # as many as EMLIO had is a goal's
+
+
+def test_goals_leave_out_in_later_rounds_what_is_beaten() -> None:
+    store = Store()
+    cells = [Cell(FAR, USUAL, peer) for peer in ("webdataset", "spdl")]
+    add(store, "webdataset", [made_row()])
+    add(store, "spdl", [cpu_row(9.0, 9.0, images_per_s=1.0)])
+    plan = Plan(cells, rounds=2, best_only=True)
+    assert [list(plan.left(store, n)) for n in (0, 1)] == [[], [[cells[0]]]]
+    plan.best_only = False
+    assert len(next(plan.left(store, 1))) == 2
+
+
+def test_the_estimate_is_what_it_took_before_or_a_guess() -> None:
+    plan = Plan([], run_s=8.0)
+    slow, ours = Cell(Line(100.0, 5000.0), USUAL, "torch-sshfs"), Cell(FAR, USUAL, LOADER)
+    assert 25 < estimate_s(slow, plan, Store()) < 40
+    assert 4 < estimate_s(ours, plan, Store()) < 9
+    store = Store()
+    add(store, LOADER, [made_row(wall_s=5.5)])
+    assert estimate_s(ours, plan, store) == 5.5
+
+
+def test_a_plan_is_printed_and_nothing_is_run(
+    fake_runs: list[Cell], tools: Tools, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--goals", "--peers", "emlio", "--plan", "--emlio", str(tools.emlio)]
+    assert main(arguments) == 0
+    assert not fake_runs
+    said = capsys.readouterr().out
+    assert "| 1 Gbit/s, stock TCP settings, images of 100kb | 0.1, 30, 100 | 3 | 15 |" in said
+    assert "runs are left, at most" in said
+
+
 def test_rows_of_a_peer_can_be_made_again() -> None:
     store = Store()
     add(store, LOADER, [made_row()])
@@ -328,27 +488,6 @@ def test_iperf3_gets_as_many_streams_as_emlio_had() -> None:
     add(store, LOADER, [made_row(connections=9), made_row(connections=13)])
     add(store, LOADER, [made_row(connections=30)], Line(100.0, 5000.0))
     assert store.streams_of_emlio(cell) == 12
-
-
-def test_small_runs_come_before_the_one_that_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A peer that reads 200 images/s once it runs, and needs a second to start."""
-    amounts: list[Amount] = []
-
-    def run(self: Runner, lab: object, cell: Cell, amount: Amount) -> dict[str, Any]:
-        amounts.append(amount)
-        seconds = 1 + amount.images / 200
-        return made_row(seconds=seconds, images_per_s=amount.images / seconds)
-
-    monkeypatch.setattr(Runner, "_run_amount", run)
-    cell = Cell(FAR, USUAL, "spdl")
-    lab: Any = None
-    made = runner(Store(), [cell], tmp_path)
-    made._run_cell(lab, cell, 0)
-    assert amounts[0].images == 1024
-    assert amounts[-1].images / 200 >= 0.6 * running.SLOW_S
-    assert all(amount.bounded for amount in amounts)
 
 
 def test_a_real_run_over_a_link_says_what_link_and_machine_did(
@@ -441,18 +580,60 @@ def test_epochs_are_compared_without_the_first_and_the_first_by_itself() -> None
     assert made["first_epoch_30ms_over_0ms_5g"].value == pytest.approx(1.1)
 
 
-def test_rows_of_a_busy_machine_are_shown_but_not_judged() -> None:
+DISTURBED = {"idle_share": 0.02, "foreign_share": 0.3}
+
+
+def test_disturbed_rows_are_shown_but_not_judged() -> None:
     store = Store()
-    add(store, LOADER, [made_row(), made_row(idle_share=0.02)])
+    add(store, LOADER, [made_row(), made_row(**DISTURBED)])
     add(store, PAPER, [made_row(), made_row(images_per_s=1.0)])
     result = found(store)["emlio_over_paper_python_30ms_5g"]
     assert (result.value, result.n, result.settings["left_out"]) == (1.0, 1, 1)
     busy = Store()
-    add(busy, LOADER, [made_row(idle_share=0.02)])
+    add(busy, LOADER, [made_row(**DISTURBED)])
     add(busy, IPERF3, [made_row()])
     result = found(busy)["emlio_over_iperf3_30ms_5g"]
     assert (result.value, result.settings["judged"]) == (1.0, False)
     assert metrics.judgement(result).startswith("yes (not judged")
+
+
+@pytest.mark.parametrize(
+    ("idle", "foreign", "late_us", "counts", "cpu_bound"),
+    [
+        (0.50, 0.00, 20.0, True, False),
+        (0.15, 0.40, 20.0, True, False),  # there was enough left
+        (0.02, 0.04, 20.0, True, True),  # by its own doing
+        (0.02, 0.20, 20.0, False, False),  # others had it
+        (0.02, 0.04, 790.0, True, True),
+        (0.02, 0.04, 900.0, False, False),  # the emulator did not get its time: 30 ms
+    ],
+)
+def test_a_row_counts_unless_others_or_the_laboratory_were_felt(
+    idle: float, foreign: float, late_us: float, counts: bool, cpu_bound: bool
+) -> None:
+    store = Store()
+    shares = {"idle_share": idle, "foreign_share": foreign, "emulator_late_us": late_us}
+    add(store, LOADER, [made_row(**shares)])
+    (row,) = store.rows().values()
+    assert (metrics.counts(row), metrics.is_cpu_bound(row)) == (counts, cpu_bound)
+
+
+def test_what_keeps_all_processors_busy_is_judged_and_marked() -> None:
+    store, line = Store(), Line(30.0, 0.0)
+    add(store, LOADER, [made_row(idle_share=0.01, images_per_s=8000.0)], line)
+    add(store, "webdataset", [made_row(idle_share=0.3, images_per_s=1600.0)], line)
+    result = found(store)["emlio_over_best_peer_30ms"]
+    assert (result.value, metrics.judgement(result)) == (5.0, "yes")
+    assert metrics.cpu_bound_sides(result) == [LOADER]
+    assert tables.versus(result) == "emlio by webdataset; all processors busy: emlio"
+
+
+def test_lateness_is_that_of_the_run() -> None:
+    def side(frames: int, mean_us: float) -> dict[str, Any]:
+        return {"delivered": {"frames": frames}, "late_us": {"mean": mean_us}}
+
+    assert late_us(side(100, 900.0), side(300, 310.0)) == pytest.approx(15.0)
+    assert late_us(side(100, 900.0), side(100, 900.0)) == 0.0
 
 
 def test_decoded_and_raised_have_names_of_their_own() -> None:
@@ -575,13 +756,13 @@ def test_a_document_without_marks_is_left_alone(results_file: Path, tmp_path: Pa
     assert document.read_text() == "text\n"
 
 
-def test_slow_and_busy_rows_say_so() -> None:
+def test_cut_and_busy_rows_say_so() -> None:
     store = Store()
-    add(store, LOADER, [made_row(idle_share=0.01)])
-    add(store, "torch-nfs", [made_row(bounded=True)])
+    add(store, LOADER, [made_row(**DISTURBED), made_row(idle_share=0.04)])
+    add(store, "torch-nfs", [made_row(ended_by="seconds")])
     text = "\n".join(tables.place_table(metrics.Table(store.rows()), FAR, USUAL))
-    assert "1 (1 not judged)" in text
-    assert "0.1 (slow)" in text
+    assert "2, CPU-bound (1 disturbed)" in text
+    assert "0.1 (cut)" in text
 
 
 def test_a_part_that_is_left_has_an_exit_code_of_its_own(
