@@ -569,7 +569,9 @@ class LocalDataset : public Dataset {
 
   Status CheckUnchanged(uint32_t shard) const override {
     const OpenedShard& opened = shards_[shard];
-    const auto now = IdentityOf(opened.path);
+    // By its descriptor if it has one, which is cheaper, and sees what was done under another name.
+    const auto now =
+        opened.data.has_descriptor() ? opened.data.IdentityNow() : IdentityOf(opened.path);
     const FileIdentity& then = opened.data.identity();
     if (!now.ok() || now->inode != then.inode || now->device != then.device || *now == then) {
       return OkStatus();

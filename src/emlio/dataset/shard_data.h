@@ -33,6 +33,9 @@ class ShardData {
                                 bool wants_descriptor = false);
 
   const FileIdentity& identity() const { return identity_; }  // when it was opened
+  bool has_descriptor() const { return readable_ != nullptr; }
+  // REQUIRES: has_descriptor().
+  Result<FileIdentity> IdentityNow() const { return readable_->Identity(); }
   int descriptor() const { return readable_ == nullptr ? -1 : readable_->descriptor(); }
   // Reads a few bytes only if that needs no waiting for storage. False if it does, without a
   // descriptor, and where the file system cannot tell.
