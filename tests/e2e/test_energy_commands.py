@@ -15,13 +15,7 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio
 from daemon_process import Serve
-from energy_host import (
-    TWO_SOCKETS_WATTS,
-    EnergyHost,
-    give_boot_id,
-    start_agent,
-    two_sockets,
-)
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 
 # What a test takes for the watts of a host: its own driver's thread is late on a busy machine.
 CLOSE = 0.1
@@ -252,6 +246,30 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         )
         assert abs(one["difference_percent"]) < 5
         assert one["sampler"]["cpu_s"] > 0
+
+
+def give_boot_id(host: EnergyHost, boot_id: str) -> None:
+    """A host of its own, though all of them are this one."""
+    folder = host.root / "proc/sys/kernel/random"
+    folder.mkdir(parents=True)
+    (folder / "boot_id").write_text(f"{boot_id}\n")
+
+
+def start_agent(
+    emlio_bin: str, folder: Path, *args: object
+) -> tuple["subprocess.Popen[bytes]", str]:
+    """`emlio energy agent` and its endpoint."""
+    ready = folder / "agent-ready"
+    process = subprocess.Popen(
+        [emlio_bin, "energy", "agent", "--ready-file", str(ready), *map(str, args)],
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while not ready.exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process, ready.read_text().strip()
 
 
 def test_the_storage_node_is_in_the_total_by_default(

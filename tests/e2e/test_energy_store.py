@@ -18,13 +18,8 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio, environment, wait_until
 from daemon_process import Serve
-from energy_host import (
-    TWO_SOCKETS_WATTS,
-    EnergyHost,
-    give_boot_id,
-    start_agent,
-    two_sockets,
-)
+from energy_agents import give_boot_id, start_agent
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 from scripted_influx import ScriptedInflux
 
 CLOSE = 0.15  # the host's driver is a thread on a busy machine
