@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from command_line import DEADLINE_S
-
 RANGE_UJ = 262_143_328_850
 STEP_S = 0.002  # real counters move about as often
 
@@ -149,30 +147,6 @@ def two_sockets(root: Path, boot_id: str = "") -> EnergyHost:
 # Of each domain of two_sockets that is in the total.
 TWO_SOCKETS = {"package-0": 50.0, "package-1": 30.0, "dram-0": 10.0, "dram-1": 8.0}
 TWO_SOCKETS_WATTS = sum(TWO_SOCKETS.values())
-
-
-def give_boot_id(host: EnergyHost, boot_id: str) -> None:
-    """A host of its own, though all of them are this one."""
-    folder = host.root / "proc/sys/kernel/random"
-    folder.mkdir(parents=True)
-    (folder / "boot_id").write_text(f"{boot_id}\n")
-
-
-def start_agent(
-    emlio_bin: str, folder: Path, *args: object
-) -> tuple["subprocess.Popen[bytes]", str]:
-    """`emlio energy agent` and its endpoint."""
-    ready = folder / "agent-ready"
-    process = subprocess.Popen(
-        [emlio_bin, "energy", "agent", "--ready-file", str(ready), *map(str, args)],
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + DEADLINE_S
-    while not ready.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return process, ready.read_text().strip()
 
 
 def main() -> int:

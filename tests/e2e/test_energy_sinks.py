@@ -228,7 +228,7 @@ def test_metrics_are_served_while_the_command_runs(
         for domain in IN_TOTAL
     }
     assert joules["package-0"] == pytest.approx(5 * joules["dram-0"], rel=0.05)
-    assert 50 < joules["package-0"] < 50 * DEADLINE_S
+    assert 10 < joules["package-0"] < 50 * DEADLINE_S
     assert "emlio_energy_sink_points_total{" in done.stdout
     done = emlio(
         *("energy", "record", "--root", host.root, "--prometheus-bind", f"127.0.0.1:{port}"),

@@ -18,13 +18,8 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio, environment, wait_until
 from daemon_process import Serve
-from energy_host import (
-    TWO_SOCKETS_WATTS,
-    EnergyHost,
-    give_boot_id,
-    start_agent,
-    two_sockets,
-)
+from energy_agents import start_agent
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 from scripted_influx import ScriptedInflux
 
 CLOSE = 0.15  # the host's driver is a thread on a busy machine
@@ -33,7 +28,7 @@ CLOSE = 0.15  # the host's driver is a thread on a busy machine
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[EnergyHost]:
     """Two sockets with memory."""
-    with two_sockets(tmp_path / "host") as made:
+    with two_sockets(tmp_path / "host", boot_id="here") as made:
         yield made
 
 
@@ -105,9 +100,7 @@ def two_hosts(
     emlio_bin: str, tmp_path: Path, host: EnergyHost
 ) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """Beside `host` another one, "there", with an agent: the agent and its endpoint."""
-    give_boot_id(host, "here")
-    with two_sockets(tmp_path / "there") as there:
-        give_boot_id(there, "there")
+    with two_sockets(tmp_path / "there", boot_id="there") as there:
         agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there")
         yield agent, endpoint
         agent.terminate()
@@ -230,10 +223,11 @@ def test_a_node_that_is_lost_keeps_its_samples_and_has_no_joules(
 def test_what_the_sinks_of_a_node_lost_is_in_the_store(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
 ) -> None:
-    give_boot_id(host, "here")
     store = tmp_path / "runs.db"
-    with two_sockets(tmp_path / "there") as there, ScriptedInflux(status=401) as influx:
-        give_boot_id(there, "there")
+    with (
+        two_sockets(tmp_path / "there", boot_id="there") as there,
+        ScriptedInflux(status=401) as influx,
+    ):
         agent, endpoint = start_agent(
             *(emlio_bin, tmp_path, "--root", there.root, "--node", "there"),
             *("--influx-url", influx.url, "--influx-bucket", "energy"),
@@ -263,7 +257,6 @@ def test_what_the_sinks_of_a_node_lost_is_in_the_store(
 def test_windows_of_other_processes_of_the_host_are_in_the_store(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
-    give_boot_id(host, "here")
     store = tmp_path / "runs.db"
     daemon = serve({"train": shards}, ["--energy-root", str(host.root)])
     pull = f"{emlio_bin} pull {daemon.endpoint}/train --batch-size 10 --epochs 2"
