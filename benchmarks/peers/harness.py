@@ -137,8 +137,11 @@ def measured(
         service = stack.enter_context(peer.serve(metered[0]))
         result = peer.read(metered[1], service, mark)
         how = groups[0].how
-    if result["seconds"] <= 0:
-        raise BenchmarkError(f"{peer.name} says that it took no time")
+    if result["seconds"] <= 0 or result["bytes"] <= 0:
+        raise BenchmarkError(
+            f"{peer.name}: {result['bytes']} bytes came in {result['seconds']:g} s; "
+            "give it more time (--run-s)"
+        )
     row: dict[str, Any] = {
         "peer": peer.name,
         "settings": peer.settings,

@@ -17,6 +17,7 @@ from benchmarks.peers.node import Node
 from benchmarks.peers.peer import Marks, Peer, Program, Service, run_command
 from benchmarks.processes import Background, BenchmarkError, command_line
 
+CONNECTING_S = 0.1  # it connects its streams one after another, before it counts seconds
 IPERF3 = Program("iperf3", "iperf3")
 
 
@@ -48,7 +49,8 @@ class Iperf3(Peer):
             *("-P", self.settings["streams"], "-n", size, "-l", "1M", "-J"),
         )
         log = self.work.scratch / "iperf3-read.log"
-        output = run_command(node, command, log, self.work, marks)
+        connecting_s = CONNECTING_S * self.settings["streams"]
+        output = run_command(node, command, log, self.work, marks, connecting_s)
         told = json.loads(output.text)
         # At SIGINT it says what has come by then, and takes it for an error.
         if output.is_cut and not told["error"].startswith("interrupt"):

@@ -291,10 +291,18 @@ class Output:
         return "seconds" if self.is_cut else "bytes"
 
 
-def run_command(node: Node, command: Sequence[str], log: Path, work: Work, marks: Marks) -> Output:
+def run_command(
+    node: Node,
+    command: Sequence[str],
+    log: Path,
+    work: Work,
+    marks: Marks,
+    connecting_s: float = 0.0,
+) -> Output:
     """Runs a program on a node, between the two marks.
 
-    After `work.bound_s` seconds it gets SIGINT, at which it has to stop and to tell what has come.
+    After `connecting_s` and `work.bound_s` seconds it gets SIGINT, at which it has to stop and to
+    tell what has come.
 
     Raises:
         BenchmarkError: it failed, or did not end in time.
@@ -318,7 +326,7 @@ def run_command(node: Node, command: Sequence[str], log: Path, work: Work, marks
 
     with ended_in_time(process, work.limit_s), contextlib.ExitStack() as stack:
         if work.bound_s is not None:
-            timer = threading.Timer(work.bound_s, interrupt)
+            timer = threading.Timer(connecting_s + work.bound_s, interrupt)
             timer.start()
             stack.callback(timer.cancel)
         output = process.stdout.read()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from benchmarks.peers import environments, meter
 from benchmarks.peers.__main__ import describe, install, setting, size
 from benchmarks.peers.decoding import decode_batch, decoded_ahead
 from benchmarks.peers.environments import Environments
-from benchmarks.peers.harness import PEERS, passes_for, run_once
+from benchmarks.peers.harness import PEERS, measured, passes_for, run_once
 from benchmarks.peers.images import (
     CLASSES,
     ImageSet,
@@ -560,6 +560,26 @@ def test_every_peer_stops_when_its_time_is_over(name: str, images: ImageSet, too
         assert row["bytes"] < passes * images.total_bytes
     assert row["mb_per_s"] == pytest.approx(row["bytes"] / row["seconds"] / 1e6)
     assert row["compute"]["cpu_s"] >= 0
+
+
+def test_a_run_in_which_nothing_came_is_an_error(images: ImageSet, tools: Tools) -> None:
+    class Nothing(Peer):
+        name = "nothing"
+        title = "a link so long that its time was over before anything came"
+
+        def prepare(self) -> None:
+            return None
+
+        def serve(self, node: Any) -> Any:
+            return nullcontext({})
+
+        def read(self, node: Any, service: Any, marks: Any) -> dict[str, Any]:
+            marks("ready")
+            marks("done")
+            return {"ended_by": "seconds", "bytes": 0, "seconds": 1.0}
+
+    with pytest.raises(BenchmarkError, match="nothing: 0 bytes came in 1 s; give it more time"):
+        measured(Nothing(Work(images, 1, images.root, tools)), LOOPBACK, LOOPBACK)
 
 
 def test_a_reader_that_fails_is_an_error_with_its_message(
