@@ -252,13 +252,6 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         assert one["sampler"]["cpu_s"] > 0
 
 
-def give_boot_id(host: EnergyHost, boot_id: str) -> None:
-    """A host of its own, though all of them are this one."""
-    folder = host.root / "proc/sys/kernel/random"
-    folder.mkdir(parents=True)
-    (folder / "boot_id").write_text(f"{boot_id}\n")
-
-
 def test_the_storage_node_is_in_the_total_by_default(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
