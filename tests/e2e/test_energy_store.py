@@ -220,6 +220,43 @@ def test_a_node_that_is_lost_keeps_its_samples_and_has_no_joules(
     assert run["total"]["joules"] is None
 
 
+def test_a_host_whose_agent_ends_early_stays_one_node(
+    emlio: Emlio,
+    emlio_bin: str,
+    tmp_path: Path,
+    host: EnergyHost,
+    two_hosts: tuple["subprocess.Popen[bytes]", str],
+) -> None:
+    first, first_endpoint = two_hosts
+    store = tmp_path / "runs.db"
+    second_folder = tmp_path / "second"
+    second_folder.mkdir()
+    second, second_endpoint = start_agent(
+        emlio_bin, second_folder, "--root", tmp_path / "there", "--node", "there"
+    )
+    try:
+        result = energy(
+            emlio,
+            tmp_path,
+            *("record", "--root", host.root, "--store", store),
+            *("--node", first_endpoint, "--node", second_endpoint),
+            *("--", "sh", "-c", f"sleep 1; kill {first.pid}; sleep 1"),
+        )
+    finally:
+        second.terminate()
+        second.wait(DEADLINE_S)
+    assert result["total"]["joules"] == pytest.approx(
+        2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
+    )
+    nodes = rows(store, "SELECT id, name FROM node")
+    assert [name for _, name in nodes[1:]] == ["there"]
+    there = nodes[1][0]
+    ((joules,),) = rows(store, f"SELECT joules FROM window WHERE node_id={there} AND key='run'")
+    assert joules == pytest.approx(TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE)
+    ((ticks,),) = rows(store, f"SELECT sum(ticks) FROM samples WHERE node_id={there}")
+    assert ticks > 5
+
+
 def test_what_the_sinks_of_a_node_lost_is_in_the_store(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
 ) -> None:

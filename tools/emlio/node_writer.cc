@@ -32,6 +32,13 @@ bool IsObject(const std::string& json) {
   return nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false).is_object();
 }
 
+// Agents of one boot are one node. One that could not be reached has told of none.
+const std::string& HostOf(const NodeReport& report) {
+  return report.boot_id.empty() ? report.endpoint : report.boot_id;
+}
+
+bool HaveOneId(const energy::Domain& a, const energy::Domain& b) { return a.id == b.id; }
+
 // A window in terms of the domains that another process of the same host measures.
 energy::WindowReport InDomains(const energy::WindowReport& window,
                                const std::vector<energy::Domain>& from,
@@ -129,20 +136,23 @@ Status NodeWriter::TakeTicks() {
   if (taken.empty()) return OkStatus();
   std::vector<NodeReport> reports;
   for (const energy_agent::NodeTicks& one : taken) {
-    auto found = stored_.find(one.endpoint);
-    if (found == stored_.end()) {
-      if (reports.empty()) reports = nodes_->Snapshot();
-      const auto report = std::find_if(
-          reports.begin(), reports.end(),
-          [&](const NodeReport& candidate) { return candidate.endpoint == one.endpoint; });
-      if (report == reports.end()) continue;
-      Stored made;
-      made.info = InfoOf(*report);
-      EMLIO_ASSIGN_OR_RETURN(made.id, store_->AddNode(run_id_, made.info));
-      found = stored_.emplace(one.endpoint, std::move(made)).first;
+    if (reports.empty()) reports = nodes_->Snapshot();
+    const auto report = std::find_if(
+        reports.begin(), reports.end(),
+        [&](const NodeReport& candidate) { return candidate.endpoint == one.endpoint; });
+    if (report == reports.end()) continue;
+    Stored& stored = stored_[HostOf(*report)];
+    if (stored.id == 0) {
+      stored.info = InfoOf(*report);
+      EMLIO_ASSIGN_OR_RETURN(stored.id, store_->AddNode(run_id_, stored.info));
     }
-    Stored& stored = found->second;
     stored.ticks_lost += one.lost;
+    if (!std::equal(report->domains.begin(), report->domains.end(), stored.info.domains.begin(),
+                    stored.info.domains.end(), HaveOneId)) {
+      // Another agent took over on that host, and measures other domains.
+      stored.ticks_lost += one.ticks.size();
+      continue;
+    }
     for (size_t i = 0; i < one.ticks.size(); ++i) {
       const energy::Tick tick = one.ticks.At(i);
       store_->AppendTick(stored.id, tick);
@@ -190,12 +200,12 @@ Status NodeWriter::EndNode(const NodeReport& report, int64_t ended_wall_ns) {
                                   fmt::format("node_{}", energy_agent::NodeStateName(report.state)),
                                   report.cause));
   }
-  Stored& stored = stored_[report.endpoint];
+  Stored& stored = stored_[HostOf(report)];
   energy::NodeInfo info = InfoOf(report);
   if (stored.id == 0) {
     EMLIO_ASSIGN_OR_RETURN(stored.id, store_->AddNode(run_id_, info));
   } else {
-    // One that was started again in the meantime may have told others since.
+    // One that was started again in the meantime, or took over, may have told others since.
     info.domains = stored.info.domains;
     EMLIO_RETURN_IF_ERROR(store_->UpdateNode(stored.id, info));
   }
@@ -204,7 +214,7 @@ Status NodeWriter::EndNode(const NodeReport& report, int64_t ended_wall_ns) {
     EMLIO_RETURN_IF_ERROR(store_->ReportSink(stored.id, sink));
   }
   if (!report.started) return OkStatus();
-  energy::WindowReport run = report.run;
+  energy::WindowReport run = InDomains(report.run, report.domains, stored.info.domains);
   run.label.name = kRunWindow;
   if (!whole) {
     // Samples up to some moment are there. They are not what the node used in the run.
@@ -228,8 +238,9 @@ Status NodeWriter::EndNode(const NodeReport& report, int64_t ended_wall_ns) {
                     stored.last_tick_ns < run.end_ns ? " and those of the end" : "")));
   }
   for (const energy::WindowReport& window : report.windows) {
-    store_->AppendWindow(
-        stored.id, RecordOf(window, fmt::format("{}/{}", report.endpoint, window.id), offset_ns));
+    store_->AppendWindow(stored.id,
+                         RecordOf(InDomains(window, report.domains, stored.info.domains),
+                                  fmt::format("{}/{}", report.endpoint, window.id), offset_ns));
   }
   return OkStatus();
 }
@@ -248,9 +259,7 @@ Status NodeWriter::End(const std::vector<NodeReport>& others, int64_t ended_wall
     const std::vector<energy::Domain>* domains = &own_.info.domains;
     int64_t offset_ns = own_.wall_offset_ns;
     if (report.boot_id != own_.info.boot_id) {
-      const auto host = std::find_if(stored_.begin(), stored_.end(), [&](const auto& one) {
-        return one.second.info.boot_id == report.boot_id;
-      });
+      const auto host = stored_.find(HostOf(report));
       if (host == stored_.end() || !report.started) continue;
       id = host->second.id;
       domains = &host->second.info.domains;

@@ -73,7 +73,7 @@ class NodeWriter {
   const OwnNode own_;
   const std::shared_ptr<energy_agent::NodeSet> nodes_;
 
-  std::map<std::string, Stored> stored_;  // by endpoint; the thread's until it has ended
+  std::map<std::string, Stored> stored_;  // by host; the thread's until it has ended
   std::string last_error_;                // of the thread
 
   Mutex mu_;
