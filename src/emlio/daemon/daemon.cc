@@ -63,6 +63,9 @@ Status CheckOptions(const DaemonOptions& options) {
   return CheckThreadCount("gather_threads", options.gather_threads);
 }
 
+// All data sets together may keep one in so many of the descriptors.
+constexpr uint64_t kShareOfOpenFiles = 8;
+
 }  // namespace
 
 class Daemon::Impl {
@@ -125,7 +128,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   if (options.datasets.empty()) return InvalidArgument("a daemon needs at least one data set");
   std::vector<std::shared_ptr<const dataset::Dataset>> opened;
   for (dataset::DatasetOptions dataset_options : options.datasets) {
-    dataset_options.wants_descriptors = true;
+    // Connections need some too.
+    dataset_options.max_descriptors = MaxOpenFiles() / kShareOfOpenFiles / options.datasets.size();
     EMLIO_ASSIGN_OR_RETURN(auto dataset, dataset::Dataset::Open(dataset_options));
     EMLIO_RETURN_IF_ERROR(CheckRoots(*dataset, options.roots));
     opened.push_back(std::move(dataset));

@@ -147,14 +147,14 @@ Status Router::Run() {
     for (transport::Event& event : events) Handle(std::move(event));
     for (auto& task : gather_->TakeDone()) SendDone(std::move(task));
     RetryBacklogs();
-    has_more_to_do = Schedule();
-
     const int64_t now_ns = SystemClock().NowNs();
-    if (now_ns >= next_tuning_ns_) TuneStreams(now_ns);
     if (now_ns >= next_silence_check_ns) {
       next_silence_check_ns = now_ns + kNsPerSecond;
       CheckSilence(now_ns);
+      ForgetLingering(now_ns);
     }
+    has_more_to_do = Schedule();
+    if (now_ns >= next_tuning_ns_) TuneStreams(now_ns);
     if (stop_deadline_ns_ < 0) continue;
     if (farewell_ns < 0 && (sessions_.empty() || now_ns >= stop_deadline_ns_)) {
       all_ended_ = sessions_.empty();
@@ -448,6 +448,22 @@ void Router::CheckSilence(int64_t now_ns) {
   }
 }
 
+// A connection whose session has ended and that is not read holds a chunk of the send buffer: it
+// gets some time, and is given up then, unless it serves another session.
+void Router::ForgetLingering(int64_t now_ns) {
+  for (auto one = lingering_.begin(); one != lingering_.end();) {
+    const auto& [connection, lingering] = *one;
+    const bool has_sent = *lingering.unsent == 0;
+    const bool is_over = has_sent || data_.count(connection) != 0;
+    if (!is_over && now_ns < lingering.deadline_ns) {
+      ++one;
+      continue;
+    }
+    if (!is_over) listener_->Forget(connection);
+    one = lingering_.erase(one);
+  }
+}
+
 // Ends a session; unless the reason is ok, its receiver is told.
 void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   const auto found = sessions_.find(open_id);
@@ -456,8 +472,13 @@ void Router::EndSession(wire::OpenId open_id, const Status& reason) {
   sessions_.erase(found);
   session->epochs.EndAll(false);
   for (Stream& stream : session->streams) {
-    if (stream.connection != 0) data_.erase(stream.connection);
     stream.DropBacklog();
+    if (stream.connection == 0) continue;
+    data_.erase(stream.connection);
+    if (*stream.unsent > 0) {
+      lingering_[stream.connection] = {stream.unsent,
+                                       SystemClock().NowNs() + options_.peer_silence_ms * kNsPerMs};
+    }
   }
   if (!session->open.job.empty()) {
     const auto job = jobs_.find({session->open.job, session->open.loader});
@@ -604,8 +625,8 @@ void Router::TuneStreams(int64_t now_ns) {
     const uint32_t before = session->tuner.in_use();
     session->tuner.Update(now_ns, link_scratch_);
     if (session->tuner.in_use() == before) continue;
-    LogInfo("session {:016x}: {} of {} streams are used", open_id, session->tuner.in_use(),
-            link_scratch_.size());
+    LogInfo("session {:016x}: {} of {} streams are used", open_id,
+            std::min<size_t>(session->tuner.in_use(), link_scratch_.size()), link_scratch_.size());
     if (const auto control = controls_.find(session->control); control != controls_.end()) {
       control->second->streams_in_use = session->tuner.in_use();
     }
@@ -678,6 +699,8 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
   message.header = Buffer::Of(std::move(encoded));
   message.payload = std::move(task->payload);
   message.pieces = std::move(task->pieces);
+  // Pieces of files are not in a buffer of ours.
+  const uint64_t held_bytes = message.payload.size();
   message.on_sent.function = [](void* context) {
     const std::unique_ptr<Sent> sent(static_cast<Sent*>(context));
     --*sent->unsent;
@@ -685,10 +708,10 @@ void Router::SendDone(std::unique_ptr<GatherTask> task) {
     sent->budget->Release(sent->bytes);
   };
   message.on_sent.context =
-      new Sent{budget_, stream.unsent, session->held, task->job.payload_bytes, task->dataset};
+      new Sent{budget_, stream.unsent, session->held, held_bytes, task->dataset};
   ++*stream.unsent;
-  *session->held += task->job.payload_bytes;
-  budget_->Add(task->job.payload_bytes);
+  *session->held += held_bytes;
+  budget_->Add(held_bytes);
   {
     MutexLock lock(stats_mu_);
     ++stats_.chunks_sent;

@@ -111,6 +111,7 @@ class Router {
   void EndSession(wire::OpenId open_id, const Status& reason);
   void DropControl(transport::ConnectionId connection);
   void CheckSilence(int64_t now_ns);
+  void ForgetLingering(int64_t now_ns);
 
   const DaemonOptions options_;
   const std::map<std::string, std::shared_ptr<const dataset::Dataset>> datasets_;
@@ -122,7 +123,12 @@ class Router {
   std::unordered_map<transport::ConnectionId, std::unique_ptr<ControlConnection>> controls_;
   std::unordered_map<transport::ConnectionId, std::pair<wire::OpenId, uint32_t>> data_;
   std::map<wire::OpenId, std::shared_ptr<Session>> sessions_;
-  wire::OpenId next_turn_ = 0;    // round robin
+  struct Lingering {
+    std::shared_ptr<std::atomic<int>> unsent;
+    int64_t deadline_ns = 0;
+  };
+  std::unordered_map<transport::ConnectionId, Lingering> lingering_;  // of sessions that ended
+  wire::OpenId next_turn_ = 0;                                        // round robin
   wire::OpenId next_search_ = 0;  // likewise, of those that search
   MergedManifests merged_;
   // (job, loader) -> plan hash and the number of open sessions that hold it.

@@ -212,6 +212,7 @@ class RouterTest : public ::testing::Test {
     EXPECT_EQ(received, records);
   }
   // Waits until no chunk has been sent for a while.
+  std::vector<std::unique_ptr<Client>> StallSessions(uint64_t batch);
   void AwaitStall() const {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     uint64_t before = 0;
@@ -318,27 +319,60 @@ TEST_F(RouterTest, ASendBufferThatDoesNotFitIntoMemoryIsCutDown) {
   ExpectAnEpochCanBeRead(10);
 }
 
-TEST_F(RouterTest, ReceiversThatDoNotReadDoNotStarveOthers) {
-  DaemonOptions options;
-  options.send_buffer_bytes = 8 << 20;
-  options.max_chunk_bytes = 1 << 20;
-  Serve(100, 50'000, std::move(options));
+// Receivers that open sessions without end and read none of their data.
+std::vector<std::unique_ptr<Client>> RouterTest::StallSessions(uint64_t batch) {
   std::vector<std::unique_ptr<Client>> stalled;
   for (wire::OpenId open_id = 1; open_id <= 3; ++open_id) {
     Client& client = *stalled.emplace_back(std::make_unique<Client>(*daemon_));
-    wire::Open open = MakeOpen(open_id, 100);
+    wire::Open open = MakeOpen(open_id, batch);
     open.streams = 8;
     open.epochs = 0;
     client.Tell(open);
-    ASSERT_TRUE(client.Await<wire::Opened>().has_value());
+    EXPECT_TRUE(client.Await<wire::Opened>().has_value());
     std::vector<transport::ConnectionId> connections;
     for (int i = 0; i < 8; ++i) connections.push_back(client.Dial());
     for (uint32_t i = 0; i < 8; ++i) client.Join(connections[i], open_id, i);
   }
   AwaitStall();
+  return stalled;
+}
+
+// Records that are copied.
+TEST_F(RouterTest, ReceiversThatDoNotReadDoNotStarveOthers) {
+  DaemonOptions options;
+  options.send_buffer_bytes = 8 << 20;
+  options.max_chunk_bytes = 1 << 20;
+  Serve(500, 10'000, std::move(options));
+  const auto stalled = StallSessions(500);
   EXPECT_GT(daemon_->stats().send_buffer_bytes_now, 0u);
   EXPECT_LE(daemon_->stats().send_buffer_bytes_now, uint64_t{8} << 20);
+  ExpectAnEpochCanBeRead(500);
+}
+
+// Those that are sent from where they are take no send buffer.
+TEST_F(RouterTest, ReceiversThatDoNotReadDoNotStarveOthersOfLargeRecords) {
+  DaemonOptions options;
+  options.send_buffer_bytes = 8 << 20;
+  Serve(100, 50'000, std::move(options));
+  const auto stalled = StallSessions(100);
+  EXPECT_EQ(daemon_->stats().send_buffer_bytes_now, 0u);
   ExpectAnEpochCanBeRead(100);
+}
+
+TEST_F(RouterTest, WhatNobodyReadsOfASessionThatEndedIsGivenUp) {
+  DaemonOptions options;
+  options.peer_silence_ms = 2000;
+  Serve(500, 10'000, std::move(options));
+  const auto stalled = StallSessions(500);
+  ASSERT_GT(daemon_->stats().send_buffer_bytes_now, 0u);
+  for (wire::OpenId open_id = 1; open_id <= 3; ++open_id) {
+    stalled[open_id - 1]->Tell(wire::Close{open_id});
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (daemon_->stats().send_buffer_bytes_now > 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 TEST_F(RouterTest, SessionsShareWhatMayBeReadAhead) {

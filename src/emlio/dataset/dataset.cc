@@ -104,7 +104,7 @@ class Opener {
         stop_(std::move(stop)) {}
 
   void Open(const FoundShard& found, Outcome* outcome) const {
-    auto data = ShardData::Open(found.path, options_.io, options_.wants_descriptors);
+    auto data = ShardData::Open(found.path, options_.io, options_.max_descriptors > 0);
     if (!data.ok()) {
       outcome->status = data.status();
       return;
@@ -811,9 +811,6 @@ class LocalDataset : public Dataset {
   mutable std::deque<ShardIndex> mended_ EMLIO_GUARDED_BY(mend_mu_);
 };
 
-// A data set whose shards are mapped may keep one in so many of the descriptors.
-constexpr uint64_t kShareOfOpenFiles = 8;
-
 bool IsLargerThanMemory(const std::vector<FoundShard>& found) {
   uint64_t bytes = 0;
   for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
@@ -880,9 +877,7 @@ Result<std::unique_ptr<Dataset>> Dataset::Open(DatasetOptions options) {
       }
     }
   }
-  // Others need some too: connections, other data sets.
-  options.wants_descriptors =
-      options.wants_descriptors && found->size() < MaxOpenFiles() / kShareOfOpenFiles;
+  if (found->size() > options.max_descriptors) options.max_descriptors = 0;
   auto opened = OpenAll(options, *found);
   if (!opened.ok()) return opened.status().WithContext(context);
   std::vector<Outcome> outcomes = *std::move(opened);

@@ -71,9 +71,9 @@ struct DatasetOptions {
   uint64_t max_record_bytes = uint64_t{256} << 20;
   int index_threads = 0;  // 0: one per processor, but at least 8; at most kMaxThreads
   IoMode io = IoMode::kAuto;
-  // Keep a descriptor of each shard although it is mapped, unless they are too many for the
-  // process, for Dataset::FindInMemory.
-  bool wants_descriptors = false;
+  // A data set of at most so many shards keeps a descriptor of each, also where they are mapped,
+  // for Dataset::FindInMemory.
+  uint64_t max_descriptors = 0;
   ProgressCallback progress;  // called while indexes are built; may be empty
   // Asked on the calling thread every 50 ms while shards are opened; true ends Open with
   // kCancelled soon. Indexes that are finished by then stay. May be null.
@@ -163,7 +163,7 @@ class Dataset {
   // Instead of Gather, where pieces are sent from the shards themselves: appends where they lie
   // (`to` is not looked at). Checks what Gather checks, never waits for storage, and fails without
   // saying why where Gather does, where a piece does not seem to be in memory, and where that
-  // cannot be found out: on some file systems, and without `wants_descriptors`. After false
+  // cannot be found out: on some file systems, and where shards have no descriptors. After false
   // `pieces` is unspecified.
   virtual bool FindInMemory(std::span<const GatherItem> items,
                             std::vector<StoredPiece>* pieces) const {

@@ -477,7 +477,7 @@ TEST_F(DatasetTest, AShardRewrittenInPlaceIsNotTheOneThatWasOpened) {
 
 TEST_F(DatasetTest, FindsRecordsInMemoryWhereTheyLie) {
   WriteShards(2, 10, 5000);
-  options_.wants_descriptors = true;
+  options_.max_descriptors = 10;
   for (const IoMode io : {IoMode::kMmap, IoMode::kPread}) {
     options_.io = io;
     const auto dataset = Open();
@@ -507,7 +507,7 @@ TEST_F(DatasetTest, FindsRecordsInMemoryWhereTheyLie) {
     EXPECT_FALSE((*dataset)->FindInMemory(items, &pieces));
   }
   options_.io = IoMode::kMmap;
-  options_.wants_descriptors = false;
+  options_.max_descriptors = 1;
   std::vector<GatherItem> one(1);
   one[0].size = 5000;
   std::vector<StoredPiece> pieces;
@@ -516,7 +516,7 @@ TEST_F(DatasetTest, FindsRecordsInMemoryWhereTheyLie) {
 
 TEST_F(DatasetTest, WhatIsNotInMemoryIsNotFoundThere) {
   WriteShards(1, 200, 50'000);
-  options_.wants_descriptors = true;
+  options_.max_descriptors = 10;
   const auto dataset = Open();
   ASSERT_TRUE(dataset.ok());
   std::vector<GatherItem> item(1);
@@ -539,7 +539,7 @@ TEST_F(DatasetTest, WhatIsNotInMemoryIsNotFoundThere) {
 
 TEST_F(DatasetTest, AnOverwrittenHeaderIsNotFoundInMemory) {
   WriteShards(1, 10);
-  options_.wants_descriptors = true;
+  options_.max_descriptors = 10;
   const auto dataset = Open();
   ASSERT_TRUE(dataset.ok());
   std::fstream file(ShardPath(0), std::ios::in | std::ios::out | std::ios::binary);

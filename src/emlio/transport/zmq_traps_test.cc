@@ -407,6 +407,88 @@ TEST(ZmqTrapsTest, AnEmptyMessageIsAMessage) {
   EXPECT_TRUE(events.front().message.payload.empty());
 }
 
+// --- A receive low-water mark keeps epoll silent about less. ---
+
+// A large frame whose end comes late, and so much behind it that one turn does not take it all.
+// What is left is less than the mark that the frame had.
+std::string LateEnd(std::string* first) {
+  constexpr size_t kLarge = 8 << 20;
+  constexpr size_t kLate = 100'000;
+  std::string frame = std::string("\2\0\0\0\0\0\x80\0\0", 9) + std::string(kLarge, 'x');
+  *first = frame.substr(0, frame.size() - kLate);
+  std::string rest = frame.substr(frame.size() - kLate);
+  for (int i = 0; i < 40; ++i) {
+    rest += std::string("\2\0\0\0\0\0\0\x10\0", 9) + std::string(4096, 'y');
+  }
+  return rest;
+}
+
+TEST(ZmqTrapsTest, NothingIsLeftWaitingBehindALargeFrameAtADialer) {
+  TcpSocket door = TcpSocket::ListenOnLoopback();
+  auto dialer = MakeDialer();
+  ASSERT_TRUE(dialer->Dial(door.endpoint(), 60'000).ok());
+  const TcpSocket server = door.Accept();
+  std::string first;
+  const std::string rest = LateEnd(&first);
+  std::vector<Event> events;
+  std::jthread sender([&] { server.Send(ZmtpGreeting() + ZmtpReady("ROUTER") + first); });
+  // Everything that came was taken: the dialer waits for the rest of the frame.
+  for (int quiet = 0; quiet < 20;) {
+    const size_t before = events.size();
+    ASSERT_TRUE(dialer->Poll(10, &events).ok());
+    quiet = events.size() == before ? quiet + 1 : 0;
+  }
+  sender.join();
+  ASSERT_TRUE(server.Send(rest));
+  ASSERT_TRUE(PollUntil(nullptr, nullptr, dialer.get(), &events,
+                        [&] { return CountOf(events, Kind::kMessage) == 41; }));
+}
+
+TEST(ZmqTrapsTest, NothingIsLeftWaitingBehindALargeFrameAtAListener) {
+  auto listener = Listen();
+  const TcpSocket client = TcpSocket::ConnectToLoopback(PortOf(listener->endpoint()));
+  std::string first;
+  const std::string rest = LateEnd(&first);
+  std::vector<Event> events;
+  std::jthread sender([&] { client.Send(ZmtpGreeting() + ZmtpReady("DEALER") + first); });
+  for (int quiet = 0; quiet < 20; ++quiet) ASSERT_TRUE(listener->Poll(10, &events).ok());
+  sender.join();
+  ASSERT_TRUE(client.Send(rest));
+  ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr,
+                        [&] { return CountOf(events, Kind::kMessage) == 41; }));
+}
+
+// --- One client cannot keep a listener from the others. ---
+
+TEST(ZmqTrapsTest, AFloodOfSmallMessagesKeepsNobodyElseOut) {
+  auto listener = Listen();
+  const TcpSocket flooder = TcpSocket::ConnectToLoopback(PortOf(listener->endpoint()));
+  std::atomic<bool> stop = false;
+  std::jthread flood([&] {
+    std::string empty;
+    for (int i = 0; i < 10'000; ++i) empty += std::string("\0\0", 2);
+    bool going = flooder.Send(ZmtpGreeting() + ZmtpReady("DEALER"));
+    while (going && !stop) going = flooder.Send(empty);
+  });
+  std::vector<Event> events;
+  auto dialer = MakeDialer();
+  const auto id = dialer->Dial(listener->endpoint(), 60'000);
+  ASSERT_TRUE(id.ok());
+  std::vector<Event> at_dialer;
+  bool has_said = false;
+  bool is_heard = false;
+  const bool in_time = PollUntil(listener.get(), &events, dialer.get(), &at_dialer, [&] {
+    for (const Event& event : events) is_heard |= Text(event.message.header) == "hello";
+    events.clear();
+    Message hello = MakeMessage("hello");
+    has_said = has_said || dialer->Send(*id, &hello) == SendResult::kSent;
+    return is_heard;
+  });
+  stop = true;
+  listener.reset();
+  EXPECT_TRUE(in_time);
+}
+
 // --- What the kernel knows of a connection. ---
 
 TEST(ZmqTrapsTest, TheStateOfAConnectionIsKnownAtBothEnds) {

@@ -74,8 +74,6 @@ class ZmtpReader {
   // Of the frame that is being received; 0 between frames.
   uint64_t missing_bytes() const { return in_frame_ ? frame_bytes_ - have_bytes_ : 0; }
   bool is_open() const { return state_ == State::kTraffic; }
-  // Whether bytes that came may hold another item.
-  bool has_input() const { return begin_ < end_; }
   // kProtocol, or kLimitExceeded for a frame that is too large.
   const Status& status() const { return status_; }
 

@@ -22,6 +22,8 @@ namespace {
 // One connection does not hold up the others, nor its reader, for longer than this takes.
 constexpr uint64_t kFlushBytes = uint64_t{4} << 20;
 constexpr uint64_t kLowWaterBytes = uint64_t{256} << 10;
+// Of what may be read in a turn.
+constexpr size_t kPingCost = size_t{4} << 10;
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
 // sendfile has no MSG_NOSIGNAL: writing to a connection that has ended raises SIGPIPE, unless it is
@@ -76,6 +78,7 @@ void ZmtpConnection::End(Status reason) {
 void ZmtpConnection::StopSending() {
   can_send_ = false;
   queue_.clear();
+  ::shutdown(fd(), SHUT_RDWR);
 }
 
 void ZmtpConnection::Enqueue(std::vector<uint8_t> bytes) {
@@ -85,6 +88,7 @@ void ZmtpConnection::Enqueue(std::vector<uint8_t> bytes) {
 }
 
 std::optional<Message> ZmtpConnection::Receive(size_t* budget_bytes) {
+  may_have_more_ = true;
   while (ended_.ok()) {
     ZmtpReader::Next next = reader_.Take();
     switch (next.item) {
@@ -95,7 +99,7 @@ std::optional<Message> ZmtpConnection::Receive(size_t* budget_bytes) {
       case ZmtpReader::Item::kPing:
         // A peer that asks without reading the answers gets no more of them.
         if (queue_.size() <= high_water_) Enqueue(ZmtpPong(next.context));
-        Flush();
+        *budget_bytes -= std::min(*budget_bytes, kPingCost);
         continue;
       case ZmtpReader::Item::kBad:
         End(reader_.status());
@@ -115,6 +119,7 @@ std::optional<Message> ZmtpConnection::Receive(size_t* budget_bytes) {
     if (got == 0) {
       End(Unavailable("the connection was closed by the other end"));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      may_have_more_ = false;
       SetLowWater();
       return std::nullopt;
     } else if (errno != EINTR) {

@@ -39,8 +39,10 @@ class ZmtpConnection {
   // The next message that came. When none is left the kernel is asked for more, unless it has no
   // more or `budget_bytes`, which what was read is taken from, is used up: then nothing.
   std::optional<Message> Receive(size_t* budget_bytes);
-  // Whether Receive may have more although the kernel has not.
-  bool has_input() const { return ended_.ok() && reader_.has_input(); }
+  // Whether Receive has to be called again although epoll may say nothing: it was not, since
+  // something came, called until it had nothing more because the kernel had nothing. A low-water
+  // mark of before may then keep epoll silent about what is left.
+  bool may_have_more() const { return ended_.ok() && may_have_more_; }
 
   // kFull: as many messages wait as may (options.high_water_messages).
   SendResult Send(Message* message);
@@ -84,6 +86,7 @@ class ZmtpConnection {
   Status ended_;
   std::deque<Outgoing> queue_;
   bool can_send_ = true;
+  bool may_have_more_ = false;
   uint64_t received_bytes_ = 0;
   int low_water_ = 1;  // the descriptor's SO_RCVLOWAT
 };

@@ -140,7 +140,7 @@ class ZmtpDialer final : public Dialer {
   BufferPool frames_;
   ConnectionId next_id_ = kFirstId;
   std::map<ConnectionId, Peer> peers_;
-  std::deque<ConnectionId> visits_;  // those with something that epoll does not tell
+  std::deque<ConnectionId> visits_;  // whose turns come
   bool has_reached_ = false;         // a peer's host since the last Poll returned
 };
 
@@ -272,7 +272,8 @@ void ZmtpDialer::Lose(ConnectionId id, Peer* peer, Status reason) {
   Visit(id, peer);
 }
 
-// Has a peer looked at again at the next turn, for what epoll does not tell.
+// Has a peer looked at at its turn: those that epoll tells of, those that may have more than fitted
+// into their last turn, and those that ended otherwise.
 void ZmtpDialer::Visit(ConnectionId id, Peer* peer) {
   if (std::exchange(peer->is_listed, true)) return;
   visits_.push_back(id);
@@ -299,11 +300,7 @@ void ZmtpDialer::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Eve
   ZmtpConnection& connection = *peer->connection;
   size_t budget = kReadBytes;
   limit = std::min(limit, events->size() + kMaxEventsPerConnection);
-  for (;;) {
-    if (events->size() >= limit) {
-      if (connection.has_input()) Visit(id, peer);
-      break;
-    }
+  while (events->size() < limit) {
     std::optional<Message> message = connection.Receive(&budget);
     if (peer->state == State::kHandshaking && connection.is_open()) {
       peer->state = State::kConnected;
@@ -317,6 +314,7 @@ void ZmtpDialer::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Eve
     event.connection = id;
     event.message = *std::move(message);
   }
+  if (connection.may_have_more()) Visit(id, peer);
   AfterWriting(id, peer);  // answers to its questions
   if (!connection.ended().ok()) OnEnded(id, peer);
 }
@@ -365,7 +363,7 @@ Status ZmtpDialer::Poll(int timeout_ms, std::vector<Event>* events) {
         has_sent = peer->connection->Flush() || has_sent;
         AfterWriting(tag, peer);
       }
-      if ((ready[i].events & ~EPOLLOUT) != 0) Read(tag, peer, limit, events);
+      if ((ready[i].events & ~EPOLLOUT) != 0) Visit(tag, peer);
     }
     if (woken) waker_->Drain();
     const int64_t now_ns = SystemClock().NowNs();

@@ -31,6 +31,8 @@ namespace emlio::transport {
 namespace {
 
 constexpr size_t kMaxEvents = 64;
+// A share for each connection, so that one busy client does not hold up the others.
+constexpr size_t kMaxEventsPerConnection = 16;
 // What is read of one connection before the others have their turn.
 constexpr size_t kReadBytes = size_t{256} << 10;
 // The destructor gives the last messages (an Error, an EpochEnd) this long to reach the kernel.
@@ -86,7 +88,7 @@ class ZmtpListener final : public Listener {
     std::string address;
     int64_t handshake_deadline_ns = 0;
     bool was_heard = false;     // its owner knows of it
-    bool is_listed = false;     // in unread_ or ended_
+    bool is_listed = false;     // in visits_
     bool watches_room = false;  // epoll tells when the kernel takes more
   };
 
@@ -108,7 +110,7 @@ class ZmtpListener final : public Listener {
 
   ConnectionId next_id_ = kFirstId;
   std::unordered_map<ConnectionId, std::unique_ptr<Peer>> peers_;
-  std::deque<ConnectionId> visits_;  // those with something that epoll does not tell: see Visit
+  std::deque<ConnectionId> visits_;                          // whose turns come
   std::deque<std::pair<int64_t, ConnectionId>> handshakes_;  // by deadline
   int64_t warn_again_ns_ = 0;
   int64_t accept_again_ns_ = 0;  // 0: accepting
@@ -159,11 +161,11 @@ Status ZmtpListener::Poll(int timeout_ms, std::vector<Event>* events) {
           has_sent = peer->connection.Flush() || has_sent;
           AfterWriting(tag, peer);
         }
-        if ((ready[i].events & ~EPOLLOUT) != 0) Read(tag, peer, limit, events);
+        if ((ready[i].events & ~EPOLLOUT) != 0) Visit(tag, peer);
       }
     }
     if (woken) waker_->Drain();
-    for (size_t turns = visits_.size(); turns > 0; --turns) {
+    for (size_t turns = visits_.size(); turns > 0 && events->size() < limit; --turns) {
       const ConnectionId id = visits_.front();
       visits_.pop_front();
       const auto found = peers_.find(id);
@@ -176,8 +178,8 @@ Status ZmtpListener::Poll(int timeout_ms, std::vector<Event>* events) {
   }
 }
 
-// Has a peer read again at the next turn, for what epoll does not tell: there is input of it that
-// was received and not taken yet, or it ended while it was written to.
+// Has a peer read at its turn: those that epoll tells of, those that may have more than fitted into
+// their last turn, and those that ended while they were written to.
 void ZmtpListener::Visit(ConnectionId id, Peer* peer) {
   if (std::exchange(peer->is_listed, true)) return;
   visits_.push_back(id);
@@ -233,11 +235,8 @@ bool ZmtpListener::TurnAway(int64_t now_ns) {
 void ZmtpListener::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Event>* events) {
   size_t budget = kReadBytes;
   ZmtpConnection& connection = peer->connection;
-  for (;;) {
-    if (events->size() >= limit) {
-      if (connection.has_input()) Visit(id, peer);
-      break;
-    }
+  const size_t share = std::min(limit, events->size() + kMaxEventsPerConnection);
+  while (events->size() < share) {
     std::optional<Message> message = connection.Receive(&budget);
     if (!message.has_value()) break;
     peer->was_heard = true;
@@ -245,6 +244,7 @@ void ZmtpListener::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<E
     event.connection = id;
     event.message = *std::move(message);
   }
+  if (connection.may_have_more()) Visit(id, peer);
   AfterWriting(id, peer);  // answers to its questions
   if (connection.ended().ok()) return;
   if (peer->was_heard) {
@@ -276,6 +276,7 @@ void ZmtpListener::EndSlowHandshakes(int64_t now_ns) {
   }
   if (accept_again_ns_ > 0 && now_ns >= accept_again_ns_) {
     accept_again_ns_ = 0;
+    if (spare_.get() < 0) spare_ = OpenSpare();
     epoll_.Change(door_.get(), EPOLLIN, kDoorTag);
   }
 }
