@@ -893,6 +893,17 @@ TEST(ZmqTrapsTest, ALossIsToldWhileOthersAreBusy) {
 
 // --- Descriptors run out: neither end stops serving. ---
 
+// UBSan looks through a pipe whether an object is one, and takes it for none when it gets no pipe.
+#if defined(__has_feature)
+#if __has_feature(undefined_behavior_sanitizer)
+#define EMLIO_SKIP_WHERE_DESCRIPTORS_ARE_NEEDED() \
+  GTEST_SKIP() << "UBSan reports what is right without descriptors"
+#endif
+#endif
+#ifndef EMLIO_SKIP_WHERE_DESCRIPTORS_ARE_NEEDED
+#define EMLIO_SKIP_WHERE_DESCRIPTORS_ARE_NEEDED() static_cast<void>(0)
+#endif
+
 void LeaveDescriptors(rlim_t most) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -981,11 +992,13 @@ void LeaveDescriptors(rlim_t most) {
 }
 
 TEST(ZmqTrapsDeathTest, DialingWithoutDescriptorsIsAnErrorThatNamesTheLimit) {
+  EMLIO_SKIP_WHERE_DESCRIPTORS_ARE_NEEDED();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(DialUntilNoDescriptorsAreLeft(), ::testing::ExitedWithCode(0), "survived");
 }
 
 TEST(ZmqTrapsDeathTest, AcceptingWithoutDescriptorsIsSurvived) {
+  EMLIO_SKIP_WHERE_DESCRIPTORS_ARE_NEEDED();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(AcceptUntilNoDescriptorsAreLeft(), ::testing::ExitedWithCode(0), "survived");
 }
