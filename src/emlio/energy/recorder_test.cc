@@ -286,6 +286,17 @@ TEST_F(RecorderTest, APartThatMayBeIdleIsNotCalledDead) {
   EXPECT_NEAR(rest.uncertainty_joules, 5 * 0.8, 0.1);
 }
 
+TEST_F(RecorderTest, MemoryThatStandsStillIsNotZeroWatts) {
+  AddPackage([](double t) { return 50 * t; });
+  Add(MakeDomain(DomainKind::kDram, "powercap", 0, -1),
+      [](double t) { return static_cast<uint64_t>(10e6 * std::min(t, 1.5)); });
+  Run(6);
+  const auto energies = Window(0, 6);
+  EXPECT_EQ(energies[1].state, State::kGap);
+  EXPECT_THAT(energies[1].cause, HasSubstr("stood still"));
+  EXPECT_THAT(recorder_->TotalOf(energies).missing, ElementsAre("dram-0"));
+}
+
 TEST_F(RecorderTest, WhatWasNotSampledIsNotGuessed) {
   AddPackage([](double t) { return 50 * t; });
   Run(5);
