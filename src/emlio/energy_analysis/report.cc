@@ -570,7 +570,13 @@ std::string KindsText(const Arm& arm) {
                      nodes == 1 ? "" : "s");
 }
 
-// What the report knows by itself; what a user said comes first.
+// What a report finds by itself.
+bool IsFound(const std::string& fact) {
+  if (fact.starts_with("quality.") || fact.starts_with("statistics.")) return true;
+  return fact == "included.nodes" || fact == "included.domains" || fact == "included.absent";
+}
+
+// What the report knows by itself, and what the runs' configurations say of all else.
 Facts KnownFacts(const EnergyReport& report) {
   Facts facts;
   std::vector<std::string> ids, failed;
@@ -608,7 +614,9 @@ Facts KnownFacts(const EnergyReport& report) {
         void_seconds += domain.void_seconds;
       }
     }
-    for (const auto& [key, value] : run.facts) facts.emplace(key, value);
+    for (const auto& [key, value] : run.facts) {
+      if (!IsFound(key)) facts.emplace(key, value);
+    }
   }
   facts["statistics.run_ids"] = fmt::format("{}", fmt::join(ids, ", "));
   facts["statistics.failed"] =
@@ -679,7 +687,9 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
   headline.watts = report->arm.watts;
   headline.domains = KindsText(report->arm);
   headline.facts = KnownFacts(*report);
-  for (const auto& [key, value] : input.facts) headline.facts[key] = value;
+  for (const auto& [key, value] : input.facts) {
+    if (!IsFound(key)) headline.facts[key] = value;
+  }
   std::map<std::string, Facts> nodes;
   for (const RunFigures& run : report->arm.runs) {
     for (const NodeFigures& node : run.nodes) {
@@ -692,7 +702,9 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
   }
   for (auto& [name, facts] : nodes) headline.nodes.push_back({.name = name, .facts = facts});
   auto line = HeadlineText(headline);
-  if (line.ok()) {
+  if (const Status said = CheckSaidFacts(input.facts); !said.ok()) {
+    report->no_headline = said.message();
+  } else if (line.ok()) {
     report->headline = *std::move(line);
   } else {
     report->no_headline = line.status().message();
@@ -719,6 +731,18 @@ void CompleteFacts(const Facts& said, std::vector<RunFigures>* runs) {
 }
 
 }  // namespace
+
+Status CheckSaidFacts(const Facts& facts) {
+  std::vector<std::string> refused;
+  for (const auto& [key, value] : facts) {
+    if (IsFound(key)) refused.push_back(key);
+  }
+  if (refused.empty()) return OkStatus();
+  return InvalidArgument(
+      fmt::format("facts {}: a report finds these itself and nobody can say them; leave them out "
+                  "(quality.*, statistics.*, included.nodes, included.domains, included.absent)",
+                  fmt::join(refused, ", ")));
+}
 
 EnergyReport MakeReport(ReportInput input) {
   CompleteFacts(input.facts, &input.runs);

@@ -27,6 +27,10 @@ struct NamedBaseline {
   std::string id = {};  // where it is from
 };
 
+// kInvalidArgument: names all facts that nobody may say, because a report finds them itself: how
+// good the figures are, what they include, and of which runs they are.
+Status CheckSaidFacts(const Facts& facts);
+
 // What was said of a host when it was compared with a meter.
 struct MeterNote {
   std::string node = {};
@@ -44,7 +48,9 @@ struct ReportInput {
   std::string no_baseline = {};  // why there is none
   std::vector<MeterNote> meters = {};
   std::optional<PowerModel> model = {};
-  Facts facts = {};                              // said by the user; before those of the runs
+  // Said by the user, before those of the runs. Where CheckSaidFacts refuses them there is no
+  // headline.
+  Facts facts = {};
   std::map<std::string, Facts> node_facts = {};  // the same of each node
   size_t min_stage_runs = 5;
 };

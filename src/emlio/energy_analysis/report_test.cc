@@ -257,6 +257,40 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_THAT(report.headline, HasSubstr(kNotValidated));
 }
 
+TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
+  ReportInput input = SomeInput();
+  for (const HeadlineField& field : HeadlineFields()) {
+    const std::string key = field.key();
+    if (CheckSaidFacts({{key, "said"}}).ok()) {
+      (field.per_node ? input.node_facts["node1"] : input.facts)[key] = "said";
+    }
+  }
+  input.facts["work.samples"] = "1000";
+  ASSERT_EQ(MakeReport(input).no_headline, "");
+  const Facts forged = {{"quality.meter", "validated by NIST"},
+                        {"included.nodes", "5 nodes"},
+                        {"included.domains", "all"},
+                        {"included.absent", "nothing is"},
+                        {"statistics.run_ids", "r9"},
+                        {"quality.clock_bound", "0 s"}};
+  for (const auto& [key, value] : forged) {
+    // Whether the report's reader says it or whoever recorded the runs.
+    ReportInput said = input;
+    said.facts[key] = value;
+    const EnergyReport report = MakeReport(said);
+    EXPECT_EQ(report.headline, "");
+    EXPECT_THAT(report.no_headline, HasSubstr("facts " + key + ": a report finds these itself"));
+    EXPECT_NE(report.headline_parts.facts.at(key), value);
+    EXPECT_EQ(std::string(CheckSaidFacts(said.facts).message()), report.no_headline);
+    ReportInput recorded = input;
+    for (RunFigures& run : recorded.runs) run.facts[key] = value;
+    const EnergyReport of_runs = MakeReport(recorded);
+    EXPECT_NE(of_runs.headline, "");
+    EXPECT_NE(of_runs.headline_parts.facts.at(key), value);
+  }
+  EXPECT_TRUE(CheckSaidFacts({{"included.switches", "1"}, {"included.psu_losses", "no"}}).ok());
+}
+
 TEST(ReportTest, CountersAreComparedWithIntegratedPower) {
   ReportInput input = SomeInput();
   for (RunFigures& run : input.runs) {
