@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +22,19 @@ namespace emlio::energy_analysis {
 
 inline constexpr char kNotValidated[] = "not validated against a meter";
 
+// What tells hosts of one name, and boots of one host, apart.
+struct HostIdentity {
+  std::set<std::string> boot_ids = {};
+  Facts hardware = {};  // what does not change with a boot: "system.cpu", ...
+};
+using Hosts = std::map<std::string, HostIdentity>;  // by the names of nodes
+void AddHosts(const RunFigures& run, Hosts* hosts);
+
 // A baseline that a report may subtract: that of each "node/domain" beside the sum.
 struct NamedBaseline {
   Baseline baseline;
   std::string id = {};  // where it is from
+  Hosts hosts = {};     // that it was taken on
 };
 
 // kInvalidArgument: names all facts that nobody may say, because a report finds them itself: how

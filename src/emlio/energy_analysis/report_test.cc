@@ -13,6 +13,7 @@
 namespace emlio::energy_analysis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -289,6 +290,57 @@ TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
     EXPECT_NE(of_runs.headline_parts.facts.at(key), value);
   }
   EXPECT_TRUE(CheckSaidFacts({{"included.switches", "1"}, {"included.psu_losses", "no"}}).ok());
+}
+
+TEST(ReportTest, RunsThatAreNoRepetitionsOfOneJobAreToldApart) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.command = {"train", "--epochs", "1"};
+    run.nodes[0].boot_id = "boot-a";
+  }
+  EXPECT_THAT(MakeReport(input).warnings, IsEmpty());
+  ReportInput mixed = input;
+  mixed.runs[1].command = {"sleep", "10"};
+  mixed.runs[2].nodes[0].boot_id = "boot-b";
+  mixed.runs[3].nodes[0].domains.pop_back();
+  mixed.baseline.reset();
+  const auto warnings = MakeReport(mixed).warnings;
+  EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("their commands differ"),
+                                       HasSubstr("sleep 10 (1 of 6 runs, first r1)"))));
+  EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("their totals are of different domains"),
+                                       HasSubstr("node1/package-0 (1 of 6 runs, first r3)"))));
+  EXPECT_THAT(warnings, Contains(HasSubstr("node node1 was booted anew between the runs")));
+  EXPECT_EQ(warnings.size(), 3u);
+  // Runs that do not count are of no matter, and runs of the other arm are judged among themselves.
+  ReportInput failed = input;
+  failed.runs[1].command = {"sleep", "10"};
+  failed.runs[1].failure = "exit status 1";
+  failed.against = SomeRuns("s", 90, 200);
+  failed.against_name = "slow";
+  EXPECT_THAT(MakeReport(failed).warnings, IsEmpty());
+  failed.against[0].command = {"another"};
+  EXPECT_THAT(MakeReport(failed).warnings,
+              ElementsAre(AllOf(HasSubstr("slow: "), HasSubstr("their commands differ"))));
+}
+
+TEST(ReportTest, ABaselineOfAnotherBootIsDoubtedAndOneOfAnotherHostRefused) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.nodes[0].boot_id = "boot-a";
+    run.nodes[0].facts["system.cpu"] = "a CPU";
+  }
+  input.baseline->hosts["node1"] = {{"boot-a"}, {{"system.cpu", "a CPU"}}};
+  EXPECT_THAT(MakeReport(input).warnings, IsEmpty());
+  input.baseline->hosts["node1"].boot_ids = {"boot-0"};
+  EnergyReport report = MakeReport(input);
+  EXPECT_TRUE(report.arm.energy.net);
+  EXPECT_THAT(report.warnings,
+              ElementsAre(HasSubstr("baseline b1 was taken in another boot of node node1")));
+  input.baseline->hosts["node1"].hardware["system.cpu"] = "another CPU";
+  report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.net);
+  EXPECT_THAT(report.no_baseline, HasSubstr("taken on another host than run r0: system.cpu of node "
+                                            "node1 was another CPU and is a CPU"));
 }
 
 TEST(ReportTest, CountersAreComparedWithIntegratedPower) {
