@@ -44,7 +44,8 @@ std::string WithPrefix(double value, std::string_view unit) {
     const int decimals = std::abs(scaled) >= 99.95 ? 1 : std::abs(scaled) >= 9.995 ? 2 : 3;
     return fmt::format("{:.{}f} {}{}", scaled, decimals, prefix, unit);
   }
-  return fmt::format("{:.3f} {}", value, unit);
+  // What is not 0 does not read 0.
+  return value > 0 ? fmt::format("< 1 m{}", unit) : fmt::format("{:.3f} {}", value, unit);
 }
 
 }  // namespace

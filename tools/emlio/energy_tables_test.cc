@@ -39,6 +39,13 @@ TEST(EnergyTablesTest, MeanPowerIsOfTheTimeForWhichJoulesAreKnown) {
   EXPECT_TRUE(EnergyJson(Domains()[0], energy, 3).at("mean_watts").is_null());
 }
 
+TEST(EnergyTablesTest, WhatIsNotZeroDoesNotReadZero) {
+  EXPECT_EQ(FormatJoules(0.00012), "< 1 mJ");
+  EXPECT_EQ(FormatJoules(0.0012), "1.200 mJ");
+  EXPECT_EQ(FormatJoules(0.0), "0.000 J");
+  EXPECT_EQ(FormatWatts(1e-9), "< 1 mW");
+}
+
 TEST(EnergyTablesTest, ANodeWithoutJoulesSaysWhyAndWhatHelps) {
   energy_agent::NodeReport node;
   node.node = "n2";
