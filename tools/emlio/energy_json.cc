@@ -30,6 +30,11 @@ std::optional<double> MeanWatts(const std::optional<double>& joules, double seco
   return *joules / seconds;
 }
 
+// Joules are of the time for which they are known, and so is their mean power.
+std::optional<double> MeanWatts(const energy::Energy& energy, double seconds) {
+  return MeanWatts(energy.joules, seconds - Seconds(energy.void_ns));
+}
+
 std::string WithPrefix(double value, std::string_view unit) {
   static constexpr std::pair<double, std::string_view> kPrefixes[] = {
       {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}};
@@ -39,7 +44,8 @@ std::string WithPrefix(double value, std::string_view unit) {
     const int decimals = std::abs(scaled) >= 99.95 ? 1 : std::abs(scaled) >= 9.995 ? 2 : 3;
     return fmt::format("{:.{}f} {}{}", scaled, decimals, prefix, unit);
   }
-  return fmt::format("{:.3f} {}", value, unit);
+  // What is not 0 does not read 0.
+  return value > 0 ? fmt::format("< 1 m{}", unit) : fmt::format("{:.3f} {}", value, unit);
 }
 
 }  // namespace
@@ -74,7 +80,7 @@ ordered_json EnergyJson(const energy::Domain& domain, const energy::Energy& ener
   json["joules"] = OrNull(energy.joules);
   json["uncertainty_joules"] =
       energy.joules ? ordered_json(energy.uncertainty_joules) : ordered_json(nullptr);
-  json["mean_watts"] = OrNull(MeanWatts(energy.joules, seconds));
+  json["mean_watts"] = OrNull(MeanWatts(energy, seconds));
   json["void_s"] = Seconds(energy.void_ns);
   for (const auto& [name, count] : {std::pair{"wraps", energy.wraps},
                                     {"resets", energy.resets},
@@ -182,9 +188,10 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
                         double seconds) {
   Table table({{"domain"}, {"source"}, {"energy", true}, {"+-", true}, {"mean", true}, {"state"}});
   const auto row = [&](const std::string& id, const std::string& source,
-                       const std::optional<double>& joules, double uncertainty, std::string state) {
+                       const std::optional<double>& joules, double uncertainty,
+                       const std::optional<double>& watts, std::string state) {
     table.AddRow({id, source, FormatJoules(joules), joules ? FormatJoules(uncertainty) : "",
-                  FormatWatts(MeanWatts(joules, seconds)), std::move(state)});
+                  FormatWatts(watts), std::move(state)});
   };
   // What several domains have in common is said once.
   std::vector<std::pair<std::string, std::vector<std::string>>> remarks;
@@ -200,14 +207,14 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
     std::string state(energy::StateName(energy.state));
     if (!domain.in_total) state += ", not in the total";
     row(domain.id, domain.source.empty() ? "-" : domain.source, energy.joules,
-        energy.uncertainty_joules, state);
+        energy.uncertainty_joules, MeanWatts(energy, seconds), state);
     if (!energy.cause.empty()) {
       std::string text = energy.cause;
       if (!energy.fix.empty() && !energy.joules) text += "\nfix: " + energy.fix;
       remark(text, domain.id);
     }
   }
-  row("total", "", total.joules, total.uncertainty_joules,
+  row("total", "", total.joules, total.uncertainty_joules, MeanWatts(total.joules, seconds),
       std::string(energy::StateName(total.state)));
   std::string text = table.Render(OutputColumns());
   if (!total.missing.empty()) {

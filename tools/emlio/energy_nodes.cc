@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "energy_nodes.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "energy_json.h"
 #include "sample_sinks.h"
-#include "text.h"
 
 namespace emlio::tool {
 namespace {
@@ -27,10 +24,6 @@ ordered_json MomentJson(const energy::Moment& moment) {
 template <typename T, typename Make>
 ordered_json OrNull(const std::optional<T>& value, const Make& make) {
   return value ? ordered_json(make(*value)) : ordered_json(nullptr);
-}
-
-const std::string& NameOf(const NodeReport& node) {
-  return node.node.empty() ? node.endpoint : node.node;
 }
 
 }  // namespace
@@ -99,45 +92,6 @@ ordered_json RunTotalJson(const energy_agent::RunTotal& total) {
   }
   json["missing"] = std::move(missing);
   return json;
-}
-
-std::string NodesTable(const std::string& own_name, const energy::Total& own,
-                       const std::vector<NodeReport>& nodes, const energy_agent::RunTotal& total) {
-  Table table({{"node"}, {"role"}, {"energy", true}, {"+-", true}, {"clock"}, {"state"}});
-  const auto row = [&](const std::string& name, const std::string& role,
-                       const energy::Total* energy, const std::string& clock, std::string state) {
-    const bool known = energy != nullptr && energy->joules.has_value();
-    table.AddRow({Printable(name), Printable(role), known ? FormatJoules(energy->joules) : "n/a",
-                  known ? FormatJoules(energy->uncertainty_joules) : "", clock, std::move(state)});
-  };
-  row(own_name, "this host", &own, "", std::string(energy::StateName(own.state)));
-  for (const NodeReport& node : nodes) {
-    std::string clock;
-    if (node.offset) {
-      clock = fmt::format("{:+.2f} +- {:.2f} ms, {}", Ms(node.offset->offset_ns),
-                          Ms(node.offset->bound_ns), energy::ClockStateName(node.clock));
-      if (node.stop_clock && !node.stop_clock->synchronised) clock += ", unsynchronised";
-    }
-    std::string state(energy_agent::NodeStateName(node.state));
-    if (node.joined_late) state += ", found late";
-    if (node.state == NodeState::kSameHost) {
-      table.AddRow({Printable(NameOf(node)), Printable(node.role), "as above", "", clock,
-                    "the same host, counted once"});
-      continue;
-    }
-    row(NameOf(node), node.role, node.state == NodeState::kWhole ? &node.run.total : nullptr, clock,
-        state);
-  }
-  energy::Total sum;
-  sum.joules = total.joules;
-  sum.uncertainty_joules = total.uncertainty_joules;
-  row("all nodes", "", &sum, "",
-      total.complete ? std::string(energy::StateName(total.state)) : "incomplete");
-  std::string text = table.Render(OutputColumns());
-  for (const auto& [node, cause] : total.missing) {
-    text += WrapWords(fmt::format("{}: {}", node, cause), 2, OutputColumns());
-  }
-  return text;
 }
 
 }  // namespace emlio::tool

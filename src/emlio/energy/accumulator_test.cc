@@ -155,9 +155,9 @@ TEST(AccumulatorTest, AStalledPackageIsVoidSinceItMovedLast) {
   EXPECT_EQ(sample.void_ns, 30 * kTick);
 }
 
-// Memory that stands still for 3 s while that many CPUs are busy.
-Sample StandStill(std::optional<double> busy_cpus) {
-  Accumulator accumulator(Of(DomainKind::kDram));
+// A domain that stands still for 3 s while that many CPUs are busy.
+Sample StandStill(DomainKind kind, std::optional<double> busy_cpus) {
+  Accumulator accumulator(Of(kind));
   Sample sample;
   for (int tick = 0; tick <= 30; ++tick) {
     const int64_t now_ns = tick * kTick;
@@ -170,12 +170,22 @@ Sample StandStill(std::optional<double> busy_cpus) {
   return sample;
 }
 
-TEST(AccumulatorTest, MemoryThatStandsStillIsStalledOnlyUnderLoad) {
-  EXPECT_EQ(StandStill(2.0).stalls, 1u);
-  EXPECT_GT(StandStill(2.0).void_ns, 0);
-  EXPECT_EQ(StandStill(0.01).stalls, 0u);
-  EXPECT_EQ(StandStill(0.01).void_ns, 0);
-  EXPECT_EQ(StandStill(std::nullopt).stalls, 1u);
+TEST(AccumulatorTest, PartsThatMayIdleAreStalledOnlyUnderLoad) {
+  for (const DomainKind kind : {DomainKind::kCore, DomainKind::kUncore, DomainKind::kSysIo}) {
+    EXPECT_EQ(StandStill(kind, 2.0).stalls, 1u);
+    EXPECT_GT(StandStill(kind, 2.0).void_ns, 0);
+    EXPECT_EQ(StandStill(kind, 0.01).stalls, 0u);
+    EXPECT_EQ(StandStill(kind, 0.01).void_ns, 0);
+    EXPECT_EQ(StandStill(kind, std::nullopt).stalls, 1u);
+  }
+}
+
+TEST(AccumulatorTest, MemoryIsRefreshedWhateverTheHostDoes) {
+  const Sample idle = StandStill(DomainKind::kDram, 0.01);
+  EXPECT_EQ(idle.stalls, 1u);
+  EXPECT_EQ(idle.state, SampleState::kStalled);
+  EXPECT_EQ(idle.void_ns, 30 * kTick);
+  EXPECT_EQ(StandStill(DomainKind::kDram, 2.0).stalls, 1u);
 }
 
 TEST(AccumulatorTest, TheLoadOfTheHostIsAskedForOnlyWhenACounterStandsStill) {

@@ -42,7 +42,6 @@ std::string_view KindName(DomainKind kind) {
 
 bool AlwaysDraws(DomainKind kind) {
   switch (kind) {
-    case DomainKind::kDram:
     case DomainKind::kCore:
     case DomainKind::kUncore:
     case DomainKind::kSysIo:

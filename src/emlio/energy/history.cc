@@ -15,6 +15,10 @@ namespace {
 
 constexpr double kMaxUncertainShare = 0.1;
 constexpr double kMaxVoidShare = 0.01;
+// For how long a counter of what always draws may stand still before that counts as void: so many
+// of the intervals in which it moves, and at least that long.
+constexpr int64_t kUnmovedIntervals = 3;
+constexpr int64_t kMaxUnmovedNs = 500 * kNsPerMs;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -26,7 +30,7 @@ std::optional<double> MeanWatts(const Sample& from, const Sample& to) {
 }
 
 std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy,
-                      int64_t outside_ns) {
+                      int64_t outside_ns, int64_t unmoved_ns) {
   std::string cause =
       fmt::format("{:.3f} of {:.3f} s are unknown:", Seconds(energy.void_ns), Seconds(length_ns));
   const auto add = [&](uint32_t count, std::string_view what) {
@@ -37,6 +41,10 @@ std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy
   add(energy.ambiguous, "readings came too late to tell what was used");
   add(energy.stalls, stalled_busy ? "the counter stood still while the host was busy"
                                   : "the counter stood still while the host was idle");
+  // Not counted as a stall yet when sampling ended.
+  if (unmoved_ns > 0 && energy.stalls == 0) {
+    cause += fmt::format(" the counter stood still for its last {:.3f} s,", Seconds(unmoved_ns));
+  }
   if (outside_ns > 0) cause += fmt::format(" {:.3f} s were not sampled,", Seconds(outside_ns));
   if (cause.back() == ':') cause += " what broke off before went on,";
   cause.pop_back();
@@ -72,10 +80,12 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
 
   if (static_cast<double>(energy.void_ns) > kMaxVoidShare * static_cast<double>(length_ns)) {
     energy.state = State::kGap;
-    energy.cause = VoidCause(energy, length_ns, end.counts.stall_busy, outside_ns);
+    energy.cause = VoidCause(energy, length_ns, end.counts.stall_busy, outside_ns, end.unmoved_ns);
     if (rules.allow_gaps && known_s > 0) energy.joules = joules;
     return energy;
   }
+  const double unmoved_joules = begin.unmoved_joules + end.unmoved_joules;
+  energy.uncertainty_joules += unmoved_joules;
   if (!domain.doubt.empty()) {
     energy.state = State::kImplausible;
     energy.cause = domain.doubt;
@@ -107,6 +117,9 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
                   joules, energy.uncertainty_joules)
             : fmt::format("{:.3g} J with an uncertainty of {:.3g} J", joules,
                           energy.uncertainty_joules);
+    if (unmoved_joules > energy.uncertainty_joules / 2) {
+      energy.cause += ": the counter has not moved since, and may have used so much";
+    }
     energy.fix = "measure for longer, or sample more often";
     return energy;
   }
@@ -185,6 +198,27 @@ std::optional<size_t> History::KnotAfter(size_t tick, size_t domain) const {
   return std::nullopt;
 }
 
+void History::AddUnmoved(size_t domain, size_t from, int64_t time_ns, EdgePoint* point) const {
+  const Domain& of = domains_[domain];
+  const Sample& a = At(from, domain);
+  int64_t usual_ns = std::max(of.refresh_ns, of.update_period_ns);
+  if (const auto before = KnotBefore(from, domain)) {
+    const Sample& b = At(*before, domain);
+    usual_ns = std::max(usual_ns, a.time_ns - b.time_ns);
+    // As if it had gone on as before. It may have died any time after the knot before its last one.
+    double watts = MeanWatts(b, a).value_or(0);
+    if (const auto first = KnotBefore(*before, domain)) {
+      watts = std::max(watts, MeanWatts(At(*first, domain), b).value_or(0));
+    }
+    point->unmoved_joules =
+        std::max(0.0, watts * Seconds(time_ns - b.time_ns) - (a.joules - b.joules));
+  }
+  const int64_t stood_ns = At(kept() - 1, domain).time_ns - a.time_ns;
+  if (AlwaysDraws(of.kind) && stood_ns > std::max(kMaxUnmovedNs, kUnmovedIntervals * usual_ns)) {
+    point->unmoved_ns = time_ns - a.time_ns;
+  }
+}
+
 EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
   EdgePoint point;
   if (kept() == 0) return point;
@@ -219,7 +253,13 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
       length > 0 ? std::min(1.0, static_cast<double>(inside_ns - a.time_ns) / length) : 0;
   point.joules += share * (b.joules - a.joules);
   point.spread_joules += share * (b.spread_joules - a.spread_joules);
-  point.void_ns += share * static_cast<double>(b.void_ns - a.void_ns);
+  const double void_ns = share * static_cast<double>(b.void_ns - a.void_ns);
+  if (!b.knot) {
+    AddUnmoved(domain, from, inside_ns, &point);
+    point.void_ns += std::max(void_ns, static_cast<double>(point.unmoved_ns));
+    return point;
+  }
+  point.void_ns += void_ns;
 
   double most = 0;
   double least = INFINITY;

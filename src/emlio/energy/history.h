@@ -36,9 +36,11 @@ struct EdgePoint {
   double spread_joules = 0;
   double uncertainty_joules = 0;
   double void_ns = 0;
-  int64_t outside_ns = 0;  // how far the moment is from the samples
-  int64_t knot_ns = -1;    // the last time before it at which joules are known
-  Sample counts;           // of the last sample before it
+  int64_t outside_ns = 0;     // how far the moment is from the samples
+  int64_t unmoved_ns = 0;     // void time, the counter not having moved up to the newest sample
+  double unmoved_joules = 0;  // what may have been used since it last moved, and is not in joules
+  int64_t knot_ns = -1;       // the last time before it at which joules are known
+  Sample counts;              // of the last sample before it
 };
 
 // All domains at one moment. Plain data: it outlives the samples that it was made of.
@@ -110,6 +112,8 @@ class History {
   std::optional<size_t> KnotBefore(size_t tick, size_t domain) const;
   std::optional<size_t> KnotAfter(size_t tick, size_t domain) const;
   EdgePoint PointAt(size_t domain, int64_t time_ns) const;
+  // What is not known at a moment behind the last time that the counter moved, sample `from`.
+  void AddUnmoved(size_t domain, size_t from, int64_t time_ns, EdgePoint* point) const;
 
   const std::vector<Domain> domains_;
   const size_t rows_;

@@ -63,6 +63,12 @@ class RecorderTest : public ::testing::Test {
       recorder_->TakeSample();
     }
   }
+  // Another host, at 0 s.
+  void StartOver() {
+    recorder_.reset();
+    meters_.clear();
+    clock_.AdvanceNs(-clock_.NowNs());
+  }
   std::vector<Energy> Window(double begin, double end, bool allow_gaps = false) const {
     return recorder_->Window(std::llround(begin * 1e9), std::llround(end * 1e9), {allow_gaps});
   }
@@ -208,6 +214,87 @@ TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
   EXPECT_EQ(Window(4, 9)[0].state, State::kGap);
   EXPECT_THAT(Window(0, 9)[0].cause, HasSubstr("stood still"));
   EXPECT_EQ(Window(0, 2.9)[0].state, State::kMeasured);
+}
+
+TEST_F(RecorderTest, ACounterThatDiesJustBeforeTheEndIsNotBelieved) {
+  for (const auto& [dies, ends] : {std::pair{8.2, 10.0}, {8.26, 10.0}, {1.2, 3.0}, {1.25, 3.0}}) {
+    StartOver();
+    AddPackage([dies = dies](double t) { return 50 * std::min(t, dies); });
+    Add(MakeDomain(DomainKind::kDram, "powercap", 0, -1),
+        [](double t) { return static_cast<uint64_t>(10e6 * t); });
+    Run(ends);
+    const auto energies = Window(0, ends);
+    EXPECT_EQ(energies[0].state, State::kGap);
+    EXPECT_FALSE(energies[0].joules);
+    EXPECT_THAT(energies[0].cause, HasSubstr("stood still for its last 1."));
+    EXPECT_NEAR(static_cast<double>(energies[0].void_ns) * 1e-9, ends - dies, 0.1);
+    EXPECT_EQ(energies[1].state, State::kMeasured);
+    EXPECT_FALSE(recorder_->TotalOf(energies).joules);
+    // What is before it is whole, and what is allowed to lack it is what was counted.
+    EXPECT_EQ(Window(0, 1.1)[0].state, State::kMeasured);
+    EXPECT_NEAR(*Window(0, ends, true)[0].joules, 50 * dies, 1e-3);
+  }
+}
+
+TEST_F(RecorderTest, TheUncertaintyCoversACounterThatMayHaveDiedALittleBeforeTheEnd) {
+  for (const double dies : {9.55, 9.7, 9.76, 9.9}) {
+    StartOver();
+    AddPackage([dies](double t) { return 50 * std::min(t, dies); });
+    Run(10);
+    const Energy energy = Window(0, 10)[0];
+    ASSERT_EQ(energy.state, State::kMeasured) << energy.cause;
+    EXPECT_GE(*energy.joules + energy.uncertainty_joules, 500 - 1e-3) << dies;
+    EXPECT_LT(energy.uncertainty_joules, 30);
+  }
+  // Of a long window it is little, whether it died or not.
+  StartOver();
+  AddPackage([](double t) { return 50 * std::min(t, 298.3); });
+  Run(300);
+  const Energy energy = Window(0, 300)[0];
+  ASSERT_EQ(energy.state, State::kMeasured) << energy.cause;
+  EXPECT_GE(*energy.joules + energy.uncertainty_joules, 15000 - 1e-3);
+}
+
+TEST_F(RecorderTest, ASlowCounterIsNotDeadBetweenItsSteps) {
+  AddPackage([](double t) { return 50 * std::floor(t + 1e-9); });
+  Run(20.9);
+  const Energy energy = Window(0, 20.9)[0];
+  ASSERT_EQ(energy.state, State::kMeasured) << energy.cause;
+  EXPECT_EQ(energy.void_ns, 0);
+  EXPECT_GE(*energy.joules + energy.uncertainty_joules, 50 * 20.9 - 1e-3);
+}
+
+TEST_F(RecorderTest, APartThatMayBeIdleIsNotCalledDead) {
+  // The graphics part works until 8.2 s; whether it idles then or its counter is dead, nobody knows
+  // yet.
+  Add(MakeDomain(DomainKind::kUncore, "powercap", 0, -1),
+      [](double t) { return static_cast<uint64_t>(5e6 * std::min(t, 8.2)); });
+  Run(10);
+  const Energy energy = Window(0, 10)[0];
+  EXPECT_EQ(energy.state, State::kBelowResolution);
+  EXPECT_EQ(energy.void_ns, 0);
+  EXPECT_THAT(energy.cause, HasSubstr("has not moved since"));
+  EXPECT_EQ(Window(0, 8)[0].state, State::kMeasured);
+  // After a little work long ago it is little that it may have used.
+  StartOver();
+  Add(MakeDomain(DomainKind::kUncore, "powercap", 0, -1),
+      [](double t) { return static_cast<uint64_t>(5e6 * std::min(t, 49.2)); });
+  Run(50);
+  const Energy rest = Window(0, 50)[0];
+  ASSERT_EQ(rest.state, State::kMeasured) << rest.cause;
+  EXPECT_NEAR(*rest.joules, 5 * 49.2, 1e-3);
+  EXPECT_NEAR(rest.uncertainty_joules, 5 * 0.8, 0.1);
+}
+
+TEST_F(RecorderTest, MemoryThatStandsStillIsNotZeroWatts) {
+  AddPackage([](double t) { return 50 * t; });
+  Add(MakeDomain(DomainKind::kDram, "powercap", 0, -1),
+      [](double t) { return static_cast<uint64_t>(10e6 * std::min(t, 1.5)); });
+  Run(6);
+  const auto energies = Window(0, 6);
+  EXPECT_EQ(energies[1].state, State::kGap);
+  EXPECT_THAT(energies[1].cause, HasSubstr("stood still"));
+  EXPECT_THAT(recorder_->TotalOf(energies).missing, ElementsAre("dram-0"));
 }
 
 TEST_F(RecorderTest, WhatWasNotSampledIsNotGuessed) {

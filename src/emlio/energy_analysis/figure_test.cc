@@ -101,6 +101,15 @@ TEST(NumbersTest, ASpreadDecidesHowManyDigitsAreShown) {
   EXPECT_EQ(EstimateText({.value = 5}, "J"), "5.00 J (no interval)");
 }
 
+TEST(NumbersTest, ASpreadThatIsNotZeroDoesNotReadZero) {
+  EXPECT_EQ(WithSpread(143, 0.0004, "W"), "143.00 ± < 0.01 W");
+  EXPECT_EQ(WithSpread(10, 1e-7, "W"), "10.000 ± < 0.001 W");
+  EXPECT_EQ(WithSpread(-143e3, 0.4, "J"), "-143.00 ± < 0.01 kJ");
+  EXPECT_EQ(WithSpread(143, 0.006, "W"), "143.00 ± 0.01 W");
+  EXPECT_EQ(WithSpread(143, 0.05, "W"), "143.00 ± 0.05 W");
+  EXPECT_EQ(WithSpread(0, 1e-9, "W"), "0.0000 ± 0.0010 µW");
+}
+
 TEST(NumbersTest, RatiosHaveTheirInterval) {
   EXPECT_EQ(RatioText({.value = 2.412, .interval = Interval{2.2, 2.66}}),
             "2.41 (95 %: 2.20 to 2.66)");

@@ -53,6 +53,11 @@ std::string WithSpread(double value, std::optional<double> spread, const std::st
   const int value_places = Places(largest / prefix.factor, 3);
   const int places =
       scaled_spread > 0 ? std::min(Places(scaled_spread, 2), value_places + 2) : value_places;
+  // What is not 0 does not read 0.
+  if (const double least = std::pow(10, -places); scaled_spread > 0 && scaled_spread < least / 2) {
+    return fmt::format("{:.{}f} ± < {:.{}f} {}{}", value / prefix.factor, places, least, places,
+                       prefix.letter, unit);
+  }
   return fmt::format("{:.{}f} ± {:.{}f} {}{}", value / prefix.factor, places, scaled_spread, places,
                      prefix.letter, unit);
 }

@@ -14,7 +14,8 @@ namespace emlio::energy_analysis {
 std::string WithUnit(std::optional<double> value, const std::string& unit);
 inline std::string JoulesText(std::optional<double> joules) { return WithUnit(joules, "J"); }
 // "41.2 ± 1.9 kJ": both in the unit of the larger one, to the place of the second digit of the
-// spread. `spread` none: "41.2 kJ".
+// spread, but no more than two places finer than three digits of the value: "143.00 ± < 0.01 W".
+// `spread` none: "41.2 kJ".
 std::string WithSpread(double value, std::optional<double> spread, const std::string& unit);
 // With the half width of the interval of 95 %: "41.2 ± 1.9 kJ", "41.2 kJ (no interval)" for one
 // run.

@@ -17,6 +17,8 @@ namespace {
 
 constexpr double kMaxGapPercent = 5;
 constexpr double kOverheadTarget = 0.005;
+constexpr size_t kMaxNamed = 4;  // of things in one sentence
+constexpr size_t kMaxCommandBytes = 100;
 
 bool IsGood(const RunFigures& run) { return run.failure.empty() && run.total.joules.has_value(); }
 
@@ -152,24 +154,45 @@ std::vector<PerUnit> PerUnitOf(const std::vector<const RunFigures*>& runs,
   return all;
 }
 
-// The baseline fits runs of exactly the domains that it has.
+// The domains that its total is the sum of.
+std::set<std::string> SummedDomains(const RunFigures& run) {
+  std::set<std::string> summed;
+  for (const NodeFigures& node : run.nodes) {
+    for (const DomainFigures& domain : node.domains) {
+      if (domain.in_total && domain.figure.joules) summed.insert(node.name + "/" + domain.id);
+    }
+  }
+  return summed;
+}
+
+// The baseline fits runs of exactly the domains that it has, on the hosts that it was taken on.
 std::string BaselineMismatch(const NamedBaseline& baseline,
                              const std::vector<const RunFigures*>& runs) {
   std::set<std::string> has;
   for (const DomainBaseline& domain : baseline.baseline.domains) has.insert(domain.domain);
   for (const RunFigures* run : runs) {
-    std::set<std::string> summed;
-    for (const NodeFigures& node : run->nodes) {
-      for (const DomainFigures& domain : node.domains) {
-        if (domain.in_total && domain.figure.joules) summed.insert(node.name + "/" + domain.id);
-      }
-    }
+    const std::set<std::string> summed = SummedDomains(*run);
     if (summed == has) continue;
     std::vector<std::string> differ;
     std::set_symmetric_difference(summed.begin(), summed.end(), has.begin(), has.end(),
                                   std::back_inserter(differ));
     return fmt::format("baseline {} is of other domains than run {}: {} are in one of them only",
                        baseline.id, run->id, fmt::join(differ, ", "));
+  }
+  for (const RunFigures* run : runs) {
+    Hosts hosts;
+    AddHosts(*run, &hosts);
+    for (const auto& [name, host] : hosts) {
+      const auto of = baseline.hosts.find(name);
+      if (of == baseline.hosts.end()) continue;
+      for (const auto& [fact, value] : host.hardware) {
+        const auto was = of->second.hardware.find(fact);
+        if (was == of->second.hardware.end() || was->second == value) continue;
+        return fmt::format(
+            "baseline {} was taken on another host than run {}: {} of node {} was {} and is {}",
+            baseline.id, run->id, fact, name, was->second, value);
+      }
+    }
   }
   return "";
 }
@@ -570,7 +593,13 @@ std::string KindsText(const Arm& arm) {
                      nodes == 1 ? "" : "s");
 }
 
-// What the report knows by itself; what a user said comes first.
+// What a report finds by itself.
+bool IsFound(const std::string& fact) {
+  if (fact.starts_with("quality.") || fact.starts_with("statistics.")) return true;
+  return fact == "included.nodes" || fact == "included.domains" || fact == "included.absent";
+}
+
+// What the report knows by itself, and what the runs' configurations say of all else.
 Facts KnownFacts(const EnergyReport& report) {
   Facts facts;
   std::vector<std::string> ids, failed;
@@ -608,7 +637,9 @@ Facts KnownFacts(const EnergyReport& report) {
         void_seconds += domain.void_seconds;
       }
     }
-    for (const auto& [key, value] : run.facts) facts.emplace(key, value);
+    for (const auto& [key, value] : run.facts) {
+      if (!IsFound(key)) facts.emplace(key, value);
+    }
   }
   facts["statistics.run_ids"] = fmt::format("{}", fmt::join(ids, ", "));
   facts["statistics.failed"] =
@@ -679,7 +710,9 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
   headline.watts = report->arm.watts;
   headline.domains = KindsText(report->arm);
   headline.facts = KnownFacts(*report);
-  for (const auto& [key, value] : input.facts) headline.facts[key] = value;
+  for (const auto& [key, value] : input.facts) {
+    if (!IsFound(key)) headline.facts[key] = value;
+  }
   std::map<std::string, Facts> nodes;
   for (const RunFigures& run : report->arm.runs) {
     for (const NodeFigures& node : run.nodes) {
@@ -692,7 +725,9 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
   }
   for (auto& [name, facts] : nodes) headline.nodes.push_back({.name = name, .facts = facts});
   auto line = HeadlineText(headline);
-  if (line.ok()) {
+  if (const Status said = CheckSaidFacts(input.facts); !said.ok()) {
+    report->no_headline = said.message();
+  } else if (line.ok()) {
     report->headline = *std::move(line);
   } else {
     report->no_headline = line.status().message();
@@ -718,7 +753,93 @@ void CompleteFacts(const Facts& said, std::vector<RunFigures>* runs) {
   }
 }
 
+// Runs whose mean is taken are repetitions of one thing; where they may not be, that is said.
+void AddMixtureWarnings(const Arm& arm, std::vector<std::string>* warnings) {
+  std::vector<const RunFigures*> counted;
+  for (const RunFigures* run : JobRuns(arm.runs)) {
+    if (IsGood(*run)) counted.push_back(run);
+  }
+  // Of each thing that runs are of, which ones.
+  const auto say = [&](const auto& runs_of, const std::string& what) {
+    if (runs_of.size() < 2) return;
+    std::vector<std::string> parts;
+    for (const auto& [thing, runs] : runs_of) {
+      if (parts.size() == kMaxNamed) {
+        parts.push_back(fmt::format("and {} more", runs_of.size() - kMaxNamed));
+        break;
+      }
+      parts.push_back(fmt::format("{} ({} of {} runs, first {})", thing, runs.size(),
+                                  counted.size(), runs.front()));
+    }
+    warnings->push_back(
+        fmt::format("{}: the runs counted together are no repetitions of one job, for {}: {}",
+                    arm.name, what, fmt::join(parts, "; ")));
+  };
+  std::map<std::string, std::vector<std::string>> commands, domains;
+  Hosts hosts;
+  for (const RunFigures* run : counted) {
+    std::string command = fmt::format("{}", fmt::join(run->command, " "));
+    if (command.size() > kMaxCommandBytes) command = command.substr(0, kMaxCommandBytes) + "...";
+    commands[command].push_back(run->id);
+    domains[fmt::format("{}", fmt::join(SummedDomains(*run), ", "))].push_back(run->id);
+    AddHosts(*run, &hosts);
+  }
+  say(commands, "their commands differ");
+  say(domains, "their totals are of different domains");
+  for (const auto& [name, host] : hosts) {
+    if (host.boot_ids.size() < 2) continue;
+    warnings->push_back(fmt::format(
+        "{}: node {} was booted anew between the runs counted together, or is several hosts of one "
+        "name ({} boots)",
+        arm.name, name, host.boot_ids.size()));
+  }
+}
+
+// A baseline is of the same host; after another boot its idle power may be another one.
+void AddBaselineWarnings(EnergyReport* report) {
+  if (!report->baseline) return;
+  Hosts hosts;
+  for (const RunFigures* run : GoodRuns(report->arm.runs)) AddHosts(*run, &hosts);
+  if (report->against) {
+    for (const RunFigures* run : GoodRuns(report->against->runs)) AddHosts(*run, &hosts);
+  }
+  for (const auto& [name, host] : hosts) {
+    const auto of = report->baseline->hosts.find(name);
+    if (of == report->baseline->hosts.end()) continue;
+    if (std::includes(of->second.boot_ids.begin(), of->second.boot_ids.end(), host.boot_ids.begin(),
+                      host.boot_ids.end())) {
+      continue;
+    }
+    report->warnings.push_back(fmt::format(
+        "baseline {} was taken in another boot of node {} than runs from which it is subtracted: "
+        "idle power may have changed; take it again with emlio energy baseline",
+        report->baseline->id, name));
+  }
+}
+
 }  // namespace
+
+void AddHosts(const RunFigures& run, Hosts* hosts) {
+  for (const NodeFigures& node : run.nodes) {
+    HostIdentity& host = (*hosts)[node.name];
+    if (!node.boot_id.empty()) host.boot_ids.insert(node.boot_id);
+    for (const char* fact : {"system.cpu", "system.sockets", "system.cpus"}) {
+      if (const auto it = node.facts.find(fact); it != node.facts.end()) host.hardware.insert(*it);
+    }
+  }
+}
+
+Status CheckSaidFacts(const Facts& facts) {
+  std::vector<std::string> refused;
+  for (const auto& [key, value] : facts) {
+    if (IsFound(key)) refused.push_back(key);
+  }
+  if (refused.empty()) return OkStatus();
+  return InvalidArgument(
+      fmt::format("facts {}: a report finds these itself and nobody can say them; leave them out "
+                  "(quality.*, statistics.*, included.nodes, included.domains, included.absent)",
+                  fmt::join(refused, ", ")));
+}
 
 EnergyReport MakeReport(ReportInput input) {
   CompleteFacts(input.facts, &input.runs);
@@ -748,6 +869,9 @@ EnergyReport MakeReport(ReportInput input) {
   AddModelled(input, &report);
   AddAllocated(&report);
   JudgeClocks(&report);
+  AddMixtureWarnings(report.arm, &report.warnings);
+  if (report.against) AddMixtureWarnings(*report.against, &report.warnings);
+  AddBaselineWarnings(&report);
   AddQualityWarnings(&report);
   report.meter = MeterText(input, report.arm);
   report.trace = std::move(input.trace);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,11 +22,24 @@ namespace emlio::energy_analysis {
 
 inline constexpr char kNotValidated[] = "not validated against a meter";
 
+// What tells hosts of one name, and boots of one host, apart.
+struct HostIdentity {
+  std::set<std::string> boot_ids = {};
+  Facts hardware = {};  // what does not change with a boot: "system.cpu", ...
+};
+using Hosts = std::map<std::string, HostIdentity>;  // by the names of nodes
+void AddHosts(const RunFigures& run, Hosts* hosts);
+
 // A baseline that a report may subtract: that of each "node/domain" beside the sum.
 struct NamedBaseline {
   Baseline baseline;
   std::string id = {};  // where it is from
+  Hosts hosts = {};     // that it was taken on
 };
+
+// kInvalidArgument: names all facts that nobody may say, because a report finds them itself: how
+// good the figures are, what they include, and of which runs they are.
+Status CheckSaidFacts(const Facts& facts);
 
 // What was said of a host when it was compared with a meter.
 struct MeterNote {
@@ -44,7 +58,9 @@ struct ReportInput {
   std::string no_baseline = {};  // why there is none
   std::vector<MeterNote> meters = {};
   std::optional<PowerModel> model = {};
-  Facts facts = {};                              // said by the user; before those of the runs
+  // Said by the user, before those of the runs. Where CheckSaidFacts refuses them there is no
+  // headline.
+  Facts facts = {};
   std::map<std::string, Facts> node_facts = {};  // the same of each node
   size_t min_stage_runs = 5;
 };

@@ -13,6 +13,7 @@
 namespace emlio::energy_analysis {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -255,6 +256,91 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_THAT(report.headline, HasSubstr("(sd, n=6; derived; CPU+DRAM, 1 compute node; minus ready "
                                          "baseline) · total 10.0"));
   EXPECT_THAT(report.headline, HasSubstr(kNotValidated));
+}
+
+TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
+  ReportInput input = SomeInput();
+  for (const HeadlineField& field : HeadlineFields()) {
+    const std::string key = field.key();
+    if (CheckSaidFacts({{key, "said"}}).ok()) {
+      (field.per_node ? input.node_facts["node1"] : input.facts)[key] = "said";
+    }
+  }
+  input.facts["work.samples"] = "1000";
+  ASSERT_EQ(MakeReport(input).no_headline, "");
+  const Facts forged = {{"quality.meter", "validated by NIST"},
+                        {"included.nodes", "5 nodes"},
+                        {"included.domains", "all"},
+                        {"included.absent", "nothing is"},
+                        {"statistics.run_ids", "r9"},
+                        {"quality.clock_bound", "0 s"}};
+  for (const auto& [key, value] : forged) {
+    // Whether the report's reader says it or whoever recorded the runs.
+    ReportInput said = input;
+    said.facts[key] = value;
+    const EnergyReport report = MakeReport(said);
+    EXPECT_EQ(report.headline, "");
+    EXPECT_THAT(report.no_headline, HasSubstr("facts " + key + ": a report finds these itself"));
+    EXPECT_NE(report.headline_parts.facts.at(key), value);
+    EXPECT_EQ(std::string(CheckSaidFacts(said.facts).message()), report.no_headline);
+    ReportInput recorded = input;
+    for (RunFigures& run : recorded.runs) run.facts[key] = value;
+    const EnergyReport of_runs = MakeReport(recorded);
+    EXPECT_NE(of_runs.headline, "");
+    EXPECT_NE(of_runs.headline_parts.facts.at(key), value);
+  }
+  EXPECT_TRUE(CheckSaidFacts({{"included.switches", "1"}, {"included.psu_losses", "no"}}).ok());
+}
+
+TEST(ReportTest, RunsThatAreNoRepetitionsOfOneJobAreToldApart) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.command = {"train", "--epochs", "1"};
+    run.nodes[0].boot_id = "boot-a";
+  }
+  EXPECT_THAT(MakeReport(input).warnings, IsEmpty());
+  ReportInput mixed = input;
+  mixed.runs[1].command = {"sleep", "10"};
+  mixed.runs[2].nodes[0].boot_id = "boot-b";
+  mixed.runs[3].nodes[0].domains.pop_back();
+  mixed.baseline.reset();
+  const auto warnings = MakeReport(mixed).warnings;
+  EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("their commands differ"),
+                                       HasSubstr("sleep 10 (1 of 6 runs, first r1)"))));
+  EXPECT_THAT(warnings, Contains(AllOf(HasSubstr("their totals are of different domains"),
+                                       HasSubstr("node1/package-0 (1 of 6 runs, first r3)"))));
+  EXPECT_THAT(warnings, Contains(HasSubstr("node node1 was booted anew between the runs")));
+  EXPECT_EQ(warnings.size(), 3u);
+  // Runs that do not count are of no matter, and runs of the other arm are judged among themselves.
+  ReportInput failed = input;
+  failed.runs[1].command = {"sleep", "10"};
+  failed.runs[1].failure = "exit status 1";
+  failed.against = SomeRuns("s", 90, 200);
+  failed.against_name = "slow";
+  EXPECT_THAT(MakeReport(failed).warnings, IsEmpty());
+  failed.against[0].command = {"another"};
+  EXPECT_THAT(MakeReport(failed).warnings,
+              ElementsAre(AllOf(HasSubstr("slow: "), HasSubstr("their commands differ"))));
+}
+
+TEST(ReportTest, ABaselineOfAnotherBootIsDoubtedAndOneOfAnotherHostRefused) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.nodes[0].boot_id = "boot-a";
+    run.nodes[0].facts["system.cpu"] = "a CPU";
+  }
+  input.baseline->hosts["node1"] = {{"boot-a"}, {{"system.cpu", "a CPU"}}};
+  EXPECT_THAT(MakeReport(input).warnings, IsEmpty());
+  input.baseline->hosts["node1"].boot_ids = {"boot-0"};
+  EnergyReport report = MakeReport(input);
+  EXPECT_TRUE(report.arm.energy.net);
+  EXPECT_THAT(report.warnings,
+              ElementsAre(HasSubstr("baseline b1 was taken in another boot of node node1")));
+  input.baseline->hosts["node1"].hardware["system.cpu"] = "another CPU";
+  report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.net);
+  EXPECT_THAT(report.no_baseline, HasSubstr("taken on another host than run r0: system.cpu of node "
+                                            "node1 was another CPU and is a CPU"));
 }
 
 TEST(ReportTest, CountersAreComparedWithIntegratedPower) {

@@ -98,6 +98,7 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
   NodeFigures figures;
   figures.name = info.name;
   figures.role = info.role;
+  figures.boot_id = info.boot_id;
   figures.interval_ns = info.interval_ns;
   figures.sampler = info.sampler;
   figures.ticks_dropped = node.ticks_dropped;
@@ -458,6 +459,7 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   RunFigures figures;
   figures.id = run.id;
   figures.started_wall_ns = run.started_wall_ns;
+  figures.command = run.command;
   figures.labels = run.labels;
   if (auto facts = FactsOf(run.configuration); facts.ok()) figures.facts = *std::move(facts);
   EMLIO_ASSIGN_OR_RETURN(figures.notes, reader->Notes(run.id));

@@ -32,6 +32,7 @@ struct DomainFigures {
 struct NodeFigures {
   std::string name = {};
   std::string role = {};
+  std::string boot_id = {};
   double seconds = 0;
   Figure total = {};
   std::vector<std::string> without = {};  // what nothing on this host counts
@@ -101,6 +102,7 @@ inline constexpr size_t kMaxEpochRows = 2000;
 struct RunFigures {
   std::string id = {};
   int64_t started_wall_ns = 0;
+  std::vector<std::string> command = {};
   std::map<std::string, std::string> labels = {};
   std::string failure = {};  // why it does not count; empty: it does
   double seconds = 0;

@@ -70,8 +70,10 @@ Result<NamedBaseline> LoadBaseline(energy::RunReader* reader, BaselineKind kind,
   }
   std::vector<std::string> domains;
   std::vector<BaselineRun> parts;
+  Hosts hosts;
   for (const energy::Run& run : runs) {
     EMLIO_ASSIGN_OR_RETURN(const RunFigures figures, LoadRun(reader, run));
+    AddHosts(figures, &hosts);
     // Runs that are too short are refused below, with all other reasons.
     const double part_seconds = std::min(kBaselinePartSeconds, figures.seconds / 2);
     EMLIO_ASSIGN_OR_RETURN(const RunPower power, LoadPower(reader, run, part_seconds));
@@ -89,7 +91,7 @@ Result<NamedBaseline> LoadBaseline(energy::RunReader* reader, BaselineKind kind,
     parts.push_back(std::move(part));
   }
   EMLIO_ASSIGN_OR_RETURN(Baseline baseline, MakeBaseline(kind, domains, parts, limits));
-  return NamedBaseline{.baseline = std::move(baseline), .id = wanted};
+  return NamedBaseline{.baseline = std::move(baseline), .id = wanted, .hosts = std::move(hosts)};
 }
 
 Result<StageObservations> LoadObservations(energy::RunReader* reader, const energy::Run& run,

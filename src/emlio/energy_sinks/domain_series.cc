@@ -12,11 +12,13 @@ Published DomainSeries::Next(const energy::Domain& domain, const energy::Sample&
   if (!domain.cause.empty()) return {.state = "unavailable", .energy_uj = {}, .delta_j = {}};
   const int64_t energy_uj = std::llround(sample.joules * 1e6);
   const auto sum_only = [&](std::string_view state) {
+    if (!told_uj_) told_uj_ = energy_uj;
     return Published{.state = state, .energy_uj = energy_uj, .delta_j = {}};
   };
   const auto used = [&](std::string_view state) {
     // Of the rounded sums: the differences add up to them.
-    const double delta_j = static_cast<double>(energy_uj - told_uj_) * 1e-6;
+    std::optional<double> delta_j;
+    if (told_uj_) delta_j = static_cast<double>(energy_uj - *told_uj_) * 1e-6;
     told_uj_ = energy_uj;
     return Published{.state = state, .energy_uj = energy_uj, .delta_j = delta_j};
   };

@@ -16,8 +16,8 @@ namespace emlio::energy_sinks {
 // known has no number.
 struct Published {
   std::string_view state;            // "moved", "no_update", "missing", ..., "unavailable"
-  std::optional<int64_t> energy_uj;  // used since the first sample
-  std::optional<double> delta_j;     // since the last sample that had one, or the first
+  std::optional<int64_t> energy_uj;  // used since the sampler's first sample
+  std::optional<double> delta_j;     // since the last sample that had one, or the series' first
 };
 
 // Turns the samples of one domain, in their order, into what is published. One thread at a time.
@@ -26,7 +26,9 @@ class DomainSeries {
   Published Next(const energy::Domain& domain, const energy::Sample& sample);
 
  private:
-  int64_t told_uj_ = 0;
+  // What delta_j is the difference to: the newest sum that was used up to, or the first one of all,
+  // for a series may begin long after the sums did. None: no sum was published yet.
+  std::optional<int64_t> told_uj_;
 };
 
 }  // namespace emlio::energy_sinks

@@ -115,6 +115,24 @@ TEST(LineProtocolTest, OnlyWhatIsKnownHasAFieldAndDifferencesAddUp) {
   expect(9, "0.500000", "5000000", "moved");
 }
 
+TEST(LineProtocolTest, ASeriesThatBeginsAmidTheSumsHasNoDifferenceAtFirst) {
+  // An agent has counted 7362 J before the run began.
+  for (const SampleState first :
+       {SampleState::kMoved, SampleState::kIdle, SampleState::kNoUpdate, SampleState::kReset}) {
+    LineWriter writer("r", "n", {Package()});
+    std::string text;
+    writer.Write(0, std::vector{At(7362, SampleState::kMissing)}, &text);
+    writer.Write(kNsPerMs, std::vector{At(7362, first)}, &text);
+    writer.Write(2 * kNsPerMs, std::vector{At(7367, SampleState::kMoved)}, &text);
+    const auto lines = Lines(text);
+    ASSERT_EQ(lines.size(), 3U);
+    EXPECT_THAT(lines[0], Not(HasSubstr("delta_j")));
+    EXPECT_THAT(lines[1], HasSubstr("energy_uj=7362000000i,"));
+    EXPECT_THAT(lines[1], Not(HasSubstr("delta_j")));
+    EXPECT_THAT(lines[2], HasSubstr("delta_j=5.000000,"));
+  }
+}
+
 TEST(LineProtocolTest, TheSameTicksGiveTheSameLines) {
   std::string once;
   std::string again;
