@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "child_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,11 +20,27 @@
 namespace emlio::tool {
 namespace {
 
+bool ignored_pipes_before = false;
+
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
 }  // namespace
+
+void PrepareStandardStreams() {
+  struct sigaction ignore{};
+  struct sigaction before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before);
+  ignored_pipes_before = before.sa_handler == SIG_IGN;
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    // The wrong way round, so that using it stays the error that it was. open() takes the lowest
+    // free number, which is this one. Without /dev/null nothing is won, and nothing lost.
+    (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 ChildProcess::ChildProcess() {
   sigset_t wanted;
@@ -54,7 +71,11 @@ Status ChildProcess::Start(const std::vector<std::string>& argv, bool output_to_
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &before_);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  sigset_t defaults;  // an ignored signal would stay ignored: `yes | head` would not end
+  sigemptyset(&defaults);
+  if (!ignored_pipes_before) sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   if (output_to_stderr) {

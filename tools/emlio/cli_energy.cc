@@ -278,7 +278,7 @@ std::optional<int> EnergyCli::Run() const {
     return InterruptFlag::ExitCode(choice.run());
   }
   if (const auto code = commands_->analysis.Run()) return *code;
-  fmt::print(stderr, "{}", commands_->energy->help());
+  SayText(commands_->energy->help());
   return kExitUsage;
 }
 

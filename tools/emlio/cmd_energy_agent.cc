@@ -57,7 +57,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   json["endpoint"] = (*agent)->endpoint();
   if (!sinks.metrics().empty()) {
     json["metrics"] = sinks.metrics();
-    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    Say("emlio: metrics at {}\n", sinks.metrics());
   }
   if (!command.ready_file.empty()) {
     const auto write = [&]() -> Status {
@@ -70,7 +70,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
       return fail(status.WithContext("--ready-file"));
     }
   }
-  fmt::print(stderr, "emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
+  Say("emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
   {
     LiveView live(*monitor, "", nullptr, isatty(STDERR_FILENO) == 1);
     while (!InterruptFlag::IsSet()) {
@@ -84,7 +84,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   sinks.Finish();
   if (const auto stats = monitor->Stats(); stats.ok()) json["sampler"] = SamplerJson(*stats);
   json["sinks"] = SinksJson(sinks.Reports());
-  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports()));
   return report.Finish(OkStatus(), std::move(json));
 }
 

@@ -94,10 +94,9 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
     if (domain.in_total && !domain.cause.empty()) missing.push_back(domain.id);
   }
   if (missing.empty()) return;
-  fmt::print(stderr,
-             "emlio: energy of {} cannot be measured here and will read n/a; why, and what "
-             "helps: emlio energy doctor\n",
-             fmt::join(missing, ", "));
+  Say("emlio: energy of {} cannot be measured here and will read n/a; why, and what "
+      "helps: emlio energy doctor\n",
+      fmt::join(missing, ", "));
 }
 
 // A run is measured whether it can be stored or not.
@@ -199,7 +198,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
   }
   if (!sinks.metrics().empty()) {
-    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    Say("emlio: metrics at {}\n", sinks.metrics());
     json["metrics"] = sinks.metrics();
   }
 
@@ -213,8 +212,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
 
   for (const energy_agent::NodeReport& node : (*nodes)->Begin()) {
     if (node.started) continue;
-    fmt::print(stderr, "emlio: node {} does not answer: the total will be incomplete{}\n",
-               node.endpoint, node.cause.empty() ? "" : " (" + node.cause + ")");
+    Say("emlio: node {} does not answer: the total will be incomplete{}\n", node.endpoint,
+        node.cause.empty() ? "" : " (" + node.cause + ")");
   }
   const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
@@ -280,18 +279,18 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
         spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
   }
   if (!command.quiet) {
-    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
-               EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
-               WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
+    Say("emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
+        EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
+        WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
   }
   if (!command.quiet && !others.empty()) {
-    fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
+    SayText(NodesTable(monitor->node(), measured->total, others, run_total));
   }
   if (!command.quiet && !store.empty()) {
-    fmt::print(stderr, "emlio: run {} is in {}\n", run_id, store);
+    Say("emlio: run {} is in {}\n", run_id, store);
   }
   json["sinks"] = SinksJson(sinks.Reports());
-  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports()));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
   return exit_code == kExitOk ? child.exit_code() : exit_code;
 }

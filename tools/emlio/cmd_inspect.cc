@@ -174,7 +174,7 @@ int PrintSchema(const InspectCommand& command, RecordSource& source) {
   const example::Schema& schema = sample.schema;
   const FeaturesOption option = FeaturesOptionOf(schema);
   for (const std::string& line : option.left_out) {
-    fmt::print(stderr, "emlio: left out: {}\n", line);
+    Say("emlio: left out: {}\n", line);
   }
   if (option.specs.empty()) {
     return Fail(NotFound(fmt::format(
@@ -183,8 +183,7 @@ int PrintSchema(const InspectCommand& command, RecordSource& source) {
         schema.records(), ContentText(schema))));
   }
   if (schema.examples() < schema.records()) {
-    fmt::print(stderr, "emlio: not every record can be read with features: {}\n",
-               ContentText(schema));
+    Say("emlio: not every record can be read with features: {}\n", ContentText(schema));
   }
   fmt::print("{}\n", FeaturesOptionJson(option).dump(2));
   return kExitOk;

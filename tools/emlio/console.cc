@@ -38,6 +38,10 @@ int TerminalColumns() {
   return size.ws_col;
 }
 
+void SayText(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);  // unbuffered
+}
+
 int ExitCodeFor(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -53,7 +57,7 @@ int ExitCodeFor(const Status& status) {
 }
 
 int Fail(const Status& status) {
-  fmt::print(stderr, "emlio: error: {}\n", status.ToString());
+  Say("emlio: error: {}\n", status.ToString());
   return ExitCodeFor(status);
 }
 
@@ -162,7 +166,7 @@ ProgressBar::ProgressBar(std::string verb, std::string items)
 
 void ProgressBar::Finish() {
   MutexLock lock(mu_);
-  if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+  if (std::exchange(drawn_, false)) Say("\r\x1b[K");
 }
 
 void ProgressBar::Update(const ProgressPoint& point) {
@@ -173,13 +177,11 @@ void ProgressBar::Update(const ProgressPoint& point) {
   if (at_terminal_) {
     next_ = now + kRedrawInterval;
     drawn_ = true;
-    fmt::print(stderr, "\r{}\x1b[K",
-               RenderProgress(verb_, items_, point, elapsed_s, TerminalColumns() - 1));
+    Say("\r{}\x1b[K", RenderProgress(verb_, items_, point, elapsed_s, TerminalColumns() - 1));
   } else {
     next_ = now + kLineInterval;
-    fmt::print(stderr, "emlio: {}\n", RenderProgress(verb_, items_, point, elapsed_s, 0));
+    Say("emlio: {}\n", RenderProgress(verb_, items_, point, elapsed_s, 0));
   }
-  std::fflush(stderr);
 }
 
 }  // namespace emlio::tool
