@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`emlio energy`, on hosts with and without counters."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -289,17 +291,51 @@ def test_the_storage_node_is_in_the_total_by_default(
     assert without["nodes"] == []
 
 
-def test_a_daemon_without_an_agent_serves_as_before(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, bare_root: Path
+def test_a_storage_node_that_nobody_measures_makes_the_total_incomplete(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
-    daemon = serve({"train": shards}, ["--no-energy"])
+    store = tmp_path / "a.db"
+    with two_sockets(tmp_path / "storage", "storage") as storage:
+        daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(storage.root)])
+        pull = [emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10]
+        pull += ["--epochs", 2]
+        command = ["--", "sh", "-c", 'sleep 1; exec "$@"', "sh", *pull]
+        result = record(emlio, tmp_path, "--root", host.root, "--store", store, *command)
+        unsought = record(
+            emlio, tmp_path, "--no-find", "--root", host.root, "--store", store, *command
+        )
+        said = emlio("energy", "record", "--no-find", "--no-store", "--", "true").stderr
+    assert result["total"]["state"] == "measured"
+    total = result["run"]["total"]
+    assert (total["state"], total["joules"]) == ("incomplete", None)
+    (missing,) = total["missing"]
+    assert missing["node"] == daemon.endpoint
+    assert "fix: start 'emlio serve' there without --no-energy" in missing["cause"]
+    assert result["nodes"][0]["state"] == "unreachable"
+    assert result["run"]["hosts_looked_for"]
+    text = emlio("energy", "report", result["run"]["id"], "--store", store).stdout
+    assert "measures no energy" in text
+    # Who does not want them to be found is told that they are not.
+    assert unsought["nodes"] == []
+    assert not unsought["run"]["hosts_looked_for"]
+    assert "were not looked for" in said
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        notes = db.execute("SELECT run_id FROM note WHERE kind = 'not_looked_for'").fetchall()
+    assert notes == [(unsought["run"]["id"],)]
+
+
+def test_a_daemon_on_the_measured_host_needs_no_agent(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+) -> None:
+    daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(host.root)])
     result = record(
         emlio,
         tmp_path,
-        *("--root", bare_root, "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
-        *("--batch-size", 10),
+        *("--root", host.root, "--", "sh", "-c", 'sleep 1; exec "$@"', "sh"),
+        *(emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10),
     )
-    assert result["nodes"] == []
+    assert [node["state"] for node in result["nodes"]] == ["same_host"]
+    assert result["run"]["total"]["joules"] == result["total"]["joules"] is not None
     assert [one["name"] for one in result["windows"]] == ["epoch"]
 
 

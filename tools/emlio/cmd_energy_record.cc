@@ -25,6 +25,7 @@
 #include "emlio/energy/run.h"
 #include "emlio/energy_agent/agent.h"
 #include "emlio/energy_agent/link.h"
+#include "emlio/energy_agent/messages.h"
 #include "emlio/energy_agent/node_set.h"
 #include "emlio/energy_analysis/host_facts.h"
 #include "energy_commands.h"
@@ -41,6 +42,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kLiveMs = 500;
+constexpr char kNotLookedFor[] =
+    "--no-find: hosts that the command got data from were not looked for and are not in the total, "
+    "unless --node names them";
 
 // What a run that is to be measured may not have: domains of the total that no hardware counter
 // gives, with the reason; those that have the same one together. Empty: all is measured.
@@ -112,9 +116,12 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   run.configuration = command.configuration;
   if (!command.stage.empty()) run.labels["stage"] = command.stage;
   if (!command.name.empty()) run.labels["name"] = command.name;
-  const Status status = writer->Begin(
+  Status status = writer->Begin(
       command.store, run, began, monitor, energy::BootId(command.source.host.root),
       energy_analysis::HostFacts(command.source.host.root, monitor.domains()), std::move(nodes));
+  if (status.ok() && !command.find_nodes) {
+    status = writer->AddNote({began.wall_ns, "", "not_looked_for", kNotLookedFor});
+  }
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
@@ -143,7 +150,13 @@ Result<std::unique_ptr<energy_agent::Agent>> StartAgent(
   energy_agent::AgentOptions options;
   options.root = command.source.host.root;
   if (command.find_nodes) {
-    options.on_peer = [nodes](const std::string& endpoint) { nodes->Add(endpoint); };
+    options.on_peer = [nodes](const energy_agent::Peer& peer) {
+      if (peer.unmeasured) {
+        nodes->AddUnmeasured(peer.endpoint, peer.boot_id);
+      } else {
+        nodes->Add(peer.endpoint);
+      }
+    };
   }
   EMLIO_ASSIGN_OR_RETURN(auto agent, energy_agent::Agent::Start(monitor, std::move(options)));
   setenv(energy_agent::kLinkVariable, agent->endpoint().c_str(), 1);
@@ -271,7 +284,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   }
   json["nodes"] = ordered_json::array();
   for (const energy_agent::NodeReport& node : others) json["nodes"].push_back(NodeJson(node));
-  json["run"] = {{"id", run_id}, {"total", RunTotalJson(run_total)}};
+  json["run"] = {
+      {"id", run_id}, {"total", RunTotalJson(run_total)}, {"hosts_looked_for", command.find_nodes}};
   for (const auto& [key, own, stop] :
        {std::tuple{"start_spread_ms", began, false}, {"stop_spread_ms", ended, true}}) {
     const auto spread_ns = energy_agent::SpreadNs(own, others, stop);
@@ -286,6 +300,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (!command.quiet && !others.empty()) {
     SayText(NodesTable(monitor->node(), measured->total, others, run_total));
   }
+  if (!command.quiet && !command.find_nodes) Say("emlio: {}\n", kNotLookedFor);
   if (!command.quiet && !store.empty()) {
     Say("emlio: run {} is in {}\n", run_id, store);
   }

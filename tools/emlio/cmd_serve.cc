@@ -19,6 +19,7 @@
 #include "emlio/base/log.h"
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
+#include "emlio/energy/clock_state.h"
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
@@ -220,6 +221,7 @@ int RunServe(const ServeCommand& command) {
   // One of an earlier life would tell that this one is ready.
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
 
+  options.boot_id = energy::BootId(command.energy_root);
   ServeEnergy energy;
   if (command.energy && !command.check) {
     auto started = StartEnergy(command);

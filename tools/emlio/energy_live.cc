@@ -68,6 +68,7 @@ std::vector<NodeWatts> WattsOfNodes(NodeWatts own, const std::string& own_boot_i
   std::vector<NodeWatts> all = {std::move(own)};
   std::vector<std::string> boots = {own_boot_id};
   for (const energy_agent::NodeReport& other : others) {
+    if (other.state == energy_agent::NodeState::kSameHost) continue;
     const std::string& boot = other.boot_id;
     if (!boot.empty() && std::find(boots.begin(), boots.end(), boot) != boots.end()) continue;
     boots.push_back(boot);
