@@ -161,6 +161,41 @@ def test_what_is_required_to_be_measured_is_checked_before_the_command_starts(
     assert not trace.exists()
 
 
+def test_every_node_has_to_be_measured_when_that_is_required(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost, bare_root: Path
+) -> None:
+    ran = tmp_path / "ran"
+    touch = ["--", "touch", ran]
+    must = ["--require-measured", "--connect-timeout-s", "5", "--root", host.root]
+    store = tmp_path / "a.db"
+    (bare_root / "proc/sys/kernel/random").mkdir(parents=True)
+    (bare_root / "proc/sys/kernel/random/boot_id").write_text("11111111-bare\n")
+    agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", bare_root, "--node", "bare")
+    try:
+        result = record(
+            emlio, tmp_path, *must, "--store", store, "--node", endpoint, *touch, code=3
+        )
+    finally:
+        agent.terminate()
+        assert agent.wait(DEADLINE_S) == 0
+    assert "node bare: " in result["error"]["message"]
+    assert [node["node"] for node in result["nodes"]] == ["bare"]
+    must[2] = "0.3"
+    result = record(emlio, tmp_path, *must, "--node", "127.0.0.1:1", *touch, code=3)
+    assert "node tcp://127.0.0.1:1 does not answer" in result["error"]["message"]
+    assert not ran.exists()
+    assert not store.exists()
+    with two_sockets(tmp_path / "there", "there") as there:
+        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root)
+        try:
+            must[2] = "5"
+            record(emlio, tmp_path, *must, "--node", endpoint, *touch)
+        finally:
+            agent.terminate()
+            assert agent.wait(DEADLINE_S) == 0
+    assert ran.exists()
+
+
 def test_what_is_measured_satisfies_who_requires_it(
     emlio: Emlio, tmp_path: Path, host: EnergyHost
 ) -> None:

@@ -144,9 +144,10 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
       ->type_name("TEXT");
   sub->add_option("--stage", command.stage, "What the command does of R, R+P, R+P+T or T")
       ->type_name("TEXT");
-  sub->add_flag("--require-measured", command.require_measured,
-                "Exit with 3, before the command starts, unless every part of the host that is in "
-                "the total has a hardware counter");
+  sub->add_flag(
+      "--require-measured", command.require_measured,
+      "Exit with 3, before the command starts, unless every part of the host and of every "
+      "--node that is in the total has a hardware counter");
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");

@@ -48,10 +48,10 @@ constexpr char kNotLookedFor[] =
 
 // What a run that is to be measured may not have: domains of the total that no hardware counter
 // gives, with the reason; those that have the same one together. Empty: all is measured.
-std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
+std::vector<std::string> NotMeasured(const std::vector<energy::Domain>& host_domains) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   bool has_cpu = false;
-  for (const energy::Domain& domain : monitor.domains()) {
+  for (const energy::Domain& domain : host_domains) {
     if (!domain.in_total) continue;
     std::string reason;
     if (!domain.cause.empty()) {
@@ -84,8 +84,25 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
   return reasons;
 }
 
-Status CheckMeasured(const energy::Monitor& monitor) {
-  const std::vector<std::string> reasons = NotMeasured(monitor);
+// The same of the other nodes, as they are when the run begins.
+std::vector<std::string> NotMeasured(const std::vector<energy_agent::NodeReport>& nodes) {
+  std::vector<std::string> reasons;
+  for (const energy_agent::NodeReport& node : nodes) {
+    if (node.state == energy_agent::NodeState::kSameHost) continue;
+    const std::string name = node.node.empty() ? node.endpoint : node.node;
+    if (!node.started) {
+      reasons.push_back(fmt::format("node {} does not answer{}", name,
+                                    node.cause.empty() ? "" : ": " + node.cause));
+      continue;
+    }
+    for (const std::string& reason : NotMeasured(node.domains)) {
+      reasons.push_back(fmt::format("node {}: {}", name, reason));
+    }
+  }
+  return reasons;
+}
+
+Status MustBeEmpty(const std::vector<std::string>& reasons) {
   if (reasons.empty()) return OkStatus();
   return Unsupported(fmt::format("--require-measured: the command was not started\n  {}",
                                  fmt::join(reasons, "\n  ")));
@@ -196,7 +213,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   json["cpu"] = CpuJson(monitor->cpu());
   json["absent"] = AbsentJson(monitor->absent());
   if (command.require_measured) {
-    if (const Status status = CheckMeasured(*monitor); !status.ok()) {
+    if (const Status status = MustBeEmpty(NotMeasured(monitor->domains())); !status.ok()) {
       json["domains"] = ordered_json::array();
       for (const energy::Domain& domain : monitor->domains()) {
         json["domains"].push_back(DomainJson(domain));
@@ -223,7 +240,18 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   auto agent = StartAgent(command, monitor, nodes->get());
   if (!agent.ok()) return report.Finish(agent.status(), std::move(json));
 
-  for (const energy_agent::NodeReport& node : (*nodes)->Begin()) {
+  const std::vector<energy_agent::NodeReport> at_begin = (*nodes)->Begin();
+  if (command.require_measured) {
+    if (const Status status = MustBeEmpty(NotMeasured(at_begin)); !status.ok()) {
+      json["nodes"] = ordered_json::array();
+      for (const energy_agent::NodeReport& node : (*nodes)->End()) {
+        json["nodes"].push_back(NodeJson(node));
+      }
+      report.Finish(status, std::move(json));
+      return kExitUnreachable;
+    }
+  }
+  for (const energy_agent::NodeReport& node : at_begin) {
     if (node.started) continue;
     Say("emlio: node {} does not answer: the total will be incomplete{}\n", node.endpoint,
         node.cause.empty() ? "" : " (" + node.cause + ")");
