@@ -412,6 +412,37 @@ def test_nodes_given_by_address_are_summed_behind_a_barrier(
     assert same["run"]["total"]["joules"] == same["total"]["joules"]
 
 
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["--node", "no-port"], 2, "--node no-port"),
+        (["--node", "host:0"], 2, "--node host:0"),
+        (["--json", "none/record.json"], 1, "No such file or directory"),
+        (["--json", "."], 1, "Is a directory"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_work_is_told_before_the_command_starts(
+    emlio: Emlio, tmp_path: Path, args: list[str], code: int, says: str
+) -> None:
+    ran = tmp_path / "ran"
+    done = emlio("energy", "record", "--no-store", *args, "--", "touch", ran, code=code)
+    assert says in done.stderr
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(("ends_with", "code"), [(7, 7), (0, 1)])
+def test_a_report_that_cannot_be_written_at_the_end_does_not_hide_how_the_command_ended(
+    emlio: Emlio, ends_with: int, code: int
+) -> None:
+    done = emlio(
+        *("energy", "record", "--no-store", "--json", "/dev/full"),
+        *("--", "sh", "-c", f"exit {ends_with}"),
+        code=code,
+    )
+    assert "No space left on device" in done.stderr
+
+
 def test_a_node_that_is_not_there_makes_the_total_incomplete(
     emlio: Emlio, tmp_path: Path, host: EnergyHost
 ) -> None:

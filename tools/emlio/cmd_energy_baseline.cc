@@ -63,6 +63,7 @@ Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experim
 
 int RunEnergyBaseline(const EnergyBaselineCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json runs = ordered_json::array();
   const Status taken = TakeRuns(command, experiment, &runs);

@@ -79,6 +79,7 @@ Result<std::vector<analysis::OverheadPair>> RunPairs(const EnergyOverheadCommand
 
 int RunEnergyOverhead(const EnergyOverheadCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
   const auto pairs = RunPairs(command);
   if (!pairs.ok()) return report.Finish(pairs.status(), std::move(json));

@@ -28,6 +28,7 @@
 #include "emlio/energy_agent/messages.h"
 #include "emlio/energy_agent/node_set.h"
 #include "emlio/energy_analysis/host_facts.h"
+#include "emlio/transport/endpoint.h"
 #include "energy_commands.h"
 #include "energy_json.h"
 #include "energy_live.h"
@@ -120,6 +121,17 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
       fmt::join(missing, ", "));
 }
 
+// An address that can never be one is an error of the command line; one that nobody answers at is
+// a node that is missing.
+Status CheckNodes(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes) {
+    const bool whole = node.starts_with("tcp://");
+    const auto parsed = transport::ParseDialEndpoint(whole ? node : "tcp://" + node);
+    if (!parsed.ok()) return parsed.status().WithContext("--node " + node);
+  }
+  return OkStatus();
+}
+
 // A run is measured whether it can be stored or not.
 void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
                   const energy::Moment& began, const energy::Monitor& monitor,
@@ -184,6 +196,8 @@ Result<std::unique_ptr<energy_agent::Agent>> StartAgent(
 
 int RunEnergyRecord(const EnergyRecordCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
+  if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
   ChildProcess child;  // before any thread
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
 
@@ -335,7 +349,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   json["sinks"] = SinksJson(sinks.Reports());
   SayText(SinksText(sinks.Reports()));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
-  return exit_code == kExitOk ? child.exit_code() : exit_code;
+  return child.exit_code() != kExitOk ? child.exit_code() : exit_code;  // Finish has told
 }
 
 }  // namespace emlio::tool

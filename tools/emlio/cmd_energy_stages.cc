@@ -96,6 +96,7 @@ Result<analysis::EnergyReport> Analyse(const EnergyStagesCommand& command,
 
 int RunLadder(const EnergyStagesCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json json = {{"version", EMLIO_VERSION}, {"experiment", experiment}};
   if (const Status status = RunSets(command, experiment); !status.ok()) {
@@ -162,6 +163,7 @@ Result<analysis::Regression> RegressRun(const EnergyStagesCommand& command, cons
 
 int RunRegression(const EnergyStagesCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}, {"run", command.regress}};
   std::string id = command.regress;
   if (command.dither) {

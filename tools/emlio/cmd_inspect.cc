@@ -244,6 +244,7 @@ int ExplainFailure(const InspectCommand& command, const Report& report, const St
 int RunInspect(const InspectCommand& command) {
   // --schema prints its own kind of result.
   const Report report(command.schema ? "" : command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const auto source = RecordSource::Open(command.source);
   if (!source.ok()) {
     return command.schema ? Fail(source.status())

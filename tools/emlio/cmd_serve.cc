@@ -208,6 +208,7 @@ ordered_json FinishEnergy(ServeEnergy* energy) {
 
 int RunServe(const ServeCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   // While nothing is served yet no peer can be at fault.
   const auto fail = [&](const Status& status) {

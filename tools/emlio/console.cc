@@ -97,6 +97,18 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{}:{:02}", minutes, rest);
 }
 
+Status Report::Check() const {
+  if (json_path_.empty() || json_path_ == "-") return OkStatus();
+  struct stat existing{};
+  if (stat(json_path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    if (S_ISDIR(existing.st_mode)) return ErrnoStatus(EISDIR, "--json: " + json_path_);
+    if (access(json_path_.c_str(), W_OK) == 0) return OkStatus();
+    return ErrnoStatus(errno, "--json: " + json_path_);
+  }
+  // Made beside the file and taken away again: what is in the file stays until there is more.
+  return AtomicFile::Create(json_path_).status().WithContext("--json");
+}
+
 int Report::Finish(const Status& status, nlohmann::ordered_json object) const {
   int exit_code = kExitOk;
   if (!status.ok()) {

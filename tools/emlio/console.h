@@ -57,6 +57,8 @@ class Report {
   explicit Report(std::string json_path) : json_path_(std::move(json_path)) {}
 
   bool for_people() const { return json_path_ != "-"; }
+  // Whether the object can be written as far as that shows before the work, which may take hours.
+  Status Check() const;
   // Writes the object, with `"error": {"code", "message"}` added when `status` is not ok, and
   // prints the error. Returns the exit code: the status's, or kExitFailed when the report itself
   // could not be written.
