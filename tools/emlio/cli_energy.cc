@@ -153,7 +153,12 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
   auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
   sub->add_flag_callback(
-         "--no-store", [&command] { command.store.clear(); }, "Do not keep the run")
+         "--no-store",
+         [&command] {
+           command.store.clear();
+           command.wants_store = false;
+         },
+         "Do not keep the run")
       ->excludes(store);
   AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);

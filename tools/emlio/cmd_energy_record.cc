@@ -43,6 +43,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kLiveMs = 500;
+constexpr char kNoStoreFile[] =
+    "neither XDG_DATA_HOME nor HOME is set; fix: name a file with "
+    "--store, set one of them, or say --no-store";
 constexpr char kNotLookedFor[] =
     "--no-find: hosts that the command got data from were not looked for and are not in the total, "
     "unless --node names them";
@@ -133,10 +136,14 @@ Status CheckNodes(const std::vector<std::string>& nodes) {
 }
 
 // A run is measured whether it can be stored or not.
-void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
-                  const energy::Moment& began, const energy::Monitor& monitor,
-                  std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
-  if (command.store.empty()) return;
+Status BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
+                    const energy::Moment& began, const energy::Monitor& monitor,
+                    std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
+  if (command.store.empty()) {
+    if (!command.wants_store) return OkStatus();
+    if (!command.quiet) LogWarning("the run will not be kept: {}", kNoStoreFile);
+    return NotFound(kNoStoreFile);
+  }
   energy::Run run;
   run.id = run_id;
   run.started_wall_ns = began.wall_ns;
@@ -154,6 +161,7 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
+  return status;
 }
 
 Result<std::shared_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
@@ -273,7 +281,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
   const energy::ClockReading clock_began = energy::ReadClock();
-  BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
+  const Status storing = BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
   writer.SetRunWindow(window);
   if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
@@ -311,6 +319,9 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
   const std::string store = stored.ok() ? writer.path() : "";
   json["store"] = store.empty() ? ordered_json(nullptr) : ordered_json(store);
+  if (const Status& status = storing.ok() ? stored : storing; !status.ok()) {
+    json["store_cause"] = status.message();
+  }
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
   const ordered_json window_json = WindowJson(monitor->domains(), *measured);
