@@ -85,7 +85,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   sinks.Finish();
   if (const auto stats = monitor->Stats(); stats.ok()) json["sampler"] = SamplerJson(*stats);
   json["sinks"] = SinksJson(sinks.Reports());
-  SayText(SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports(), /*stored=*/""));
   return report.Finish(OkStatus(), std::move(json));
 }
 

@@ -358,7 +358,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     Say("emlio: run {} is in {}\n", run_id, store);
   }
   json["sinks"] = SinksJson(sinks.Reports());
-  SayText(SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports(), store.empty() ? "" : run_id));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
   return child.exit_code() != kExitOk ? child.exit_code() : exit_code;  // Finish has told
 }

@@ -200,7 +200,7 @@ ordered_json FinishEnergy(ServeEnergy* energy) {
   if (const auto stats = energy->monitor->Stats(); stats.ok())
     json["sampler"] = SamplerJson(*stats);
   json["sinks"] = SinksJson(energy->sinks->Reports());
-  SayText(SinksText(energy->sinks->Reports()));
+  SayText(SinksText(energy->sinks->Reports(), /*stored=*/""));
   return json;
 }
 
