@@ -244,6 +244,46 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     )
 
 
+def test_a_command_gets_a_signal_of_timeout_once(emlio_bin: str, tmp_path: Path) -> None:
+    # It counts until some time after the first.
+    script = (
+        "import signal, time\n"
+        "came = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: came.append(time.monotonic()))\n"
+        "while not came or time.monotonic() < came[0] + 1: time.sleep(0.01)\n"
+        "print(len(came))\n"
+    )
+    done = subprocess.run(
+        [
+            *("timeout", "2", emlio_bin, "energy", "record", "--no-store", "--"),
+            *(sys.executable, "-c", script),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.stdout == "1\n"
+
+
+def test_a_signal_from_the_leader_of_the_group_is_passed_on(emlio_bin: str, tmp_path: Path) -> None:
+    # A script that is a group of its own, with `emlio` and its command in it.
+    ready = tmp_path / "ready"
+    job = f"trap 'echo told; exit 3' TERM; touch {ready}; while :; do sleep 0.05; done"
+    done = subprocess.run(
+        [
+            *("sh", "-c", f'"$@" & until [ -e {ready} ]; do sleep 0.05; done; kill $!; wait $!'),
+            *("sh", emlio_bin, "energy", "record", "--no-store", "--", "sh", "-c", job),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=DEADLINE_S,
+        start_new_session=True,
+    )
+    assert (done.stdout, done.returncode) == ("told\n", 3)
+
+
 def test_the_doctor_says_why_each_source_is_not_used(emlio: Emlio, bare_root: Path) -> None:
     done = emlio("energy", "doctor", "--json", "-", "--root", bare_root)
     result = json.loads(done.stdout)

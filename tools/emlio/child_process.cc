@@ -13,7 +13,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "emlio/base/clock.h"
 
@@ -21,6 +27,29 @@ namespace emlio::tool {
 namespace {
 
 bool ignored_pipes_before = false;
+
+// When the sender's next system calls are over: it may tell this process first.
+constexpr auto kToldAll = std::chrono::milliseconds(20);
+
+bool Ignores(pid_t process, int number) {
+  constexpr std::string_view kKey = "SigIgn:";
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const uint64_t mask = std::strtoull(line.c_str() + kKey.size(), nullptr, 16);
+    return ((mask >> (number - 1)) & 1) != 0;
+  }
+  return false;
+}
+
+// Whether the child has got the signal from whom this process has it.
+bool WasToldToo(const signalfd_siginfo& info, pid_t child) {
+  if (info.ssi_code == SI_KERNEL) return true;  // the terminal
+  const auto sender = static_cast<pid_t>(info.ssi_pid);
+  if (info.ssi_code != SI_USER || sender != getpgrp() || getpgid(child) != sender) return false;
+  std::this_thread::sleep_for(kToldAll);
+  return Ignores(sender, static_cast<int>(info.ssi_signo));
+}
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -112,8 +141,7 @@ bool ChildProcess::Wait(int timeout_ms) {
       continue;
     }
     const auto number = static_cast<int>(info.ssi_signo);
-    // What the terminal sends (SI_KERNEL) goes to the whole group.
-    if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill(pid_, number);
+    if (number != SIGCHLD && !WasToldToo(info, pid_)) kill(pid_, number);
   }
   return true;
 }

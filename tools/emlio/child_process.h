@@ -23,9 +23,12 @@ inline constexpr int kExitNotFound = 127;
 void PrepareStandardStreams();
 
 // A command that runs beside what this process does. While one exists, SIGINT and SIGTERM do not
-// end this process: they end the command, which they are passed on to when they did not come from
-// the terminal, which sends them to both. One at a time, on the main thread; the signals are
-// blocked from its creation on, so it is made before other threads are.
+// end this process: they end the command, which they are passed on to unless it has got them
+// itself: from the terminal, or from a sender that told the whole process group, as timeout(1)
+// does. That shows by the sender being the leader of the group and ignoring the signal, which would
+// have ended it, too; who tells a group in another way makes the command get it twice. One at a
+// time, on the main thread; the signals are blocked from its creation on, so it is made before
+// other threads are.
 class ChildProcess {
  public:
   ChildProcess();
