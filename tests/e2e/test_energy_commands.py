@@ -329,6 +329,12 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         assert one["sampler"]["cpu_s"] > 0
 
 
+@pytest.mark.parametrize("seconds", ["0", "0.9", "-1", "nan"])
+def test_intervals_are_not_compared_over_less_than_the_longest(emlio: Emlio, seconds: str) -> None:
+    done = emlio("energy", "validate-interval", f"--seconds={seconds}", code=2)
+    assert "is not a number from 1 to" in done.stderr
+
+
 def test_the_storage_node_is_in_the_total_by_default(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:

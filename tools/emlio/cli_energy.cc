@@ -196,7 +196,8 @@ CLI::App* AddValidateInterval(CLI::App* energy, EnergyValidateIntervalCommand& c
       "validate-interval",
       "Compare the energy that different sampling intervals give on this host");
   AddEnergySource(sub, command.source);
-  AddSeconds(sub, "--seconds", &command.duration_ms, "How long to measure");
+  AddSeconds(sub, "--seconds", &command.duration_ms, "How long to measure, 1 or more",
+             /*lowest_s=*/1);  // the longest of the intervals
   AddJson(sub, &command.json);
   return sub;
 }
