@@ -494,7 +494,6 @@ int FailedToWrite(int error) {
 // The exit code of a command that has ended with `exit_code`: results that did not get to where
 // they belong (a full disk) are a failure.
 int Written(int exit_code) {
-  errno = EIO;  // of an earlier failure nobody knows any more what it was
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   return written || exit_code != kExitOk ? exit_code : FailedToWrite(errno);
 }
