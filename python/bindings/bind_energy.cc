@@ -182,6 +182,9 @@ class EnergyRun {
   void AddNode(std::string_view endpoint) {
     if (getpid() == pid_) nodes_->Add(endpoint);
   }
+  void AddUnmeasured(std::string_view endpoint, std::string_view boot_id) {
+    if (getpid() == pid_) nodes_->AddUnmeasured(endpoint, boot_id);
+  }
 
   nb::dict Report(energy::WindowId id) {
     Result<energy::WindowReport> report = [&] {
@@ -316,6 +319,13 @@ class Hub : public Observer {
     FindLink();
     if (run_ != nullptr) run_->AddNode(endpoint);
     if (link_ != nullptr) link_->OnEnergyAgent(endpoint);
+  }
+  void OnUnmeasuredPeer(std::string_view endpoint, std::string_view boot_id) override
+      EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    FindLink();
+    if (run_ != nullptr) run_->AddUnmeasured(endpoint, boot_id);
+    if (link_ != nullptr) link_->OnUnmeasuredPeer(endpoint, boot_id);
   }
 
  private:

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`emlio energy`, on hosts with and without counters."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -159,6 +161,41 @@ def test_what_is_required_to_be_measured_is_checked_before_the_command_starts(
     assert not trace.exists()
 
 
+def test_every_node_has_to_be_measured_when_that_is_required(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost, bare_root: Path
+) -> None:
+    ran = tmp_path / "ran"
+    touch = ["--", "touch", ran]
+    must = ["--require-measured", "--connect-timeout-s", "5", "--root", host.root]
+    store = tmp_path / "a.db"
+    (bare_root / "proc/sys/kernel/random").mkdir(parents=True)
+    (bare_root / "proc/sys/kernel/random/boot_id").write_text("11111111-bare\n")
+    agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", bare_root, "--node", "bare")
+    try:
+        result = record(
+            emlio, tmp_path, *must, "--store", store, "--node", endpoint, *touch, code=3
+        )
+    finally:
+        agent.terminate()
+        assert agent.wait(DEADLINE_S) == 0
+    assert "node bare: " in result["error"]["message"]
+    assert [node["node"] for node in result["nodes"]] == ["bare"]
+    must[2] = "0.3"
+    result = record(emlio, tmp_path, *must, "--node", "127.0.0.1:1", *touch, code=3)
+    assert "node tcp://127.0.0.1:1 does not answer" in result["error"]["message"]
+    assert not ran.exists()
+    assert not store.exists()
+    with two_sockets(tmp_path / "there", "there") as there:
+        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root)
+        try:
+            must[2] = "5"
+            record(emlio, tmp_path, *must, "--node", endpoint, *touch)
+        finally:
+            agent.terminate()
+            assert agent.wait(DEADLINE_S) == 0
+    assert ran.exists()
+
+
 def test_what_is_measured_satisfies_who_requires_it(
     emlio: Emlio, tmp_path: Path, host: EnergyHost
 ) -> None:
@@ -207,6 +244,46 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     )
 
 
+def test_a_command_gets_a_signal_of_timeout_once(emlio_bin: str, tmp_path: Path) -> None:
+    # It counts until some time after the first.
+    script = (
+        "import signal, time\n"
+        "came = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: came.append(time.monotonic()))\n"
+        "while not came or time.monotonic() < came[0] + 1: time.sleep(0.01)\n"
+        "print(len(came))\n"
+    )
+    done = subprocess.run(
+        [
+            *("timeout", "2", emlio_bin, "energy", "record", "--no-store", "--"),
+            *(sys.executable, "-c", script),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.stdout == "1\n"
+
+
+def test_a_signal_from_the_leader_of_the_group_is_passed_on(emlio_bin: str, tmp_path: Path) -> None:
+    # A script that is a group of its own, with `emlio` and its command in it.
+    ready = tmp_path / "ready"
+    job = f"trap 'echo told; exit 3' TERM; touch {ready}; while :; do sleep 0.05; done"
+    done = subprocess.run(
+        [
+            *("sh", "-c", f'"$@" & until [ -e {ready} ]; do sleep 0.05; done; kill $!; wait $!'),
+            *("sh", emlio_bin, "energy", "record", "--no-store", "--", "sh", "-c", job),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=DEADLINE_S,
+        start_new_session=True,
+    )
+    assert (done.stdout, done.returncode) == ("told\n", 3)
+
+
 def test_the_doctor_says_why_each_source_is_not_used(emlio: Emlio, bare_root: Path) -> None:
     done = emlio("energy", "doctor", "--json", "-", "--root", bare_root)
     result = json.loads(done.stdout)
@@ -252,6 +329,12 @@ def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: En
         assert one["sampler"]["cpu_s"] > 0
 
 
+@pytest.mark.parametrize("seconds", ["0", "0.9", "-1", "nan"])
+def test_intervals_are_not_compared_over_less_than_the_longest(emlio: Emlio, seconds: str) -> None:
+    done = emlio("energy", "validate-interval", f"--seconds={seconds}", code=2)
+    assert "is not a number from 1 to" in done.stderr
+
+
 def test_the_storage_node_is_in_the_total_by_default(
     emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
@@ -289,17 +372,51 @@ def test_the_storage_node_is_in_the_total_by_default(
     assert without["nodes"] == []
 
 
-def test_a_daemon_without_an_agent_serves_as_before(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, bare_root: Path
+def test_a_storage_node_that_nobody_measures_makes_the_total_incomplete(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
-    daemon = serve({"train": shards}, ["--no-energy"])
+    store = tmp_path / "a.db"
+    with two_sockets(tmp_path / "storage", "storage") as storage:
+        daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(storage.root)])
+        pull = [emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10]
+        pull += ["--epochs", 2]
+        command = ["--", "sh", "-c", 'sleep 1; exec "$@"', "sh", *pull]
+        result = record(emlio, tmp_path, "--root", host.root, "--store", store, *command)
+        unsought = record(
+            emlio, tmp_path, "--no-find", "--root", host.root, "--store", store, *command
+        )
+        said = emlio("energy", "record", "--no-find", "--no-store", "--", "true").stderr
+    assert result["total"]["state"] == "measured"
+    total = result["run"]["total"]
+    assert (total["state"], total["joules"]) == ("incomplete", None)
+    (missing,) = total["missing"]
+    assert missing["node"] == daemon.endpoint
+    assert "fix: start 'emlio serve' there without --no-energy" in missing["cause"]
+    assert result["nodes"][0]["state"] == "unreachable"
+    assert result["run"]["hosts_looked_for"]
+    text = emlio("energy", "report", result["run"]["id"], "--store", store).stdout
+    assert "measures no energy" in text
+    # Who does not want them to be found is told that they are not.
+    assert unsought["nodes"] == []
+    assert not unsought["run"]["hosts_looked_for"]
+    assert "were not looked for" in said
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        notes = db.execute("SELECT run_id FROM note WHERE kind = 'not_looked_for'").fetchall()
+    assert notes == [(unsought["run"]["id"],)]
+
+
+def test_a_daemon_on_the_measured_host_needs_no_agent(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+) -> None:
+    daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(host.root)])
     result = record(
         emlio,
         tmp_path,
-        *("--root", bare_root, "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
-        *("--batch-size", 10),
+        *("--root", host.root, "--", "sh", "-c", 'sleep 1; exec "$@"', "sh"),
+        *(emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10),
     )
-    assert result["nodes"] == []
+    assert [node["state"] for node in result["nodes"]] == ["same_host"]
+    assert result["run"]["total"]["joules"] == result["total"]["joules"] is not None
     assert [one["name"] for one in result["windows"]] == ["epoch"]
 
 
@@ -339,6 +456,37 @@ def test_nodes_given_by_address_are_summed_behind_a_barrier(
     # One host counts once.
     assert same["nodes"][0]["state"] == "same_host"
     assert same["run"]["total"]["joules"] == same["total"]["joules"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["--node", "no-port"], 2, "--node no-port"),
+        (["--node", "host:0"], 2, "--node host:0"),
+        (["--json", "none/record.json"], 1, "No such file or directory"),
+        (["--json", "."], 1, "Is a directory"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_work_is_told_before_the_command_starts(
+    emlio: Emlio, tmp_path: Path, args: list[str], code: int, says: str
+) -> None:
+    ran = tmp_path / "ran"
+    done = emlio("energy", "record", "--no-store", *args, "--", "touch", ran, code=code)
+    assert says in done.stderr
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(("ends_with", "code"), [(7, 7), (0, 1)])
+def test_a_report_that_cannot_be_written_at_the_end_does_not_hide_how_the_command_ended(
+    emlio: Emlio, ends_with: int, code: int
+) -> None:
+    done = emlio(
+        *("energy", "record", "--no-store", "--json", "/dev/full"),
+        *("--", "sh", "-c", f"exit {ends_with}"),
+        code=code,
+    )
+    assert "No space left on device" in done.stderr
 
 
 def test_a_node_that_is_not_there_makes_the_total_incomplete(

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -186,6 +187,7 @@ def test_what_a_dead_database_did_not_take_is_shown_and_stored(
     assert sink["retries"] > 0
     assert "UNAVAILABLE" in sink["last_error"]
     assert "lost" in done.stderr
+    assert f"the store has them: emlio energy export {result['run']['id']}" in done.stderr
     assert stored_reports(store) == [
         ("influx", url, 0, 0, sink["points_dropped"], sink["last_error"])
     ]
@@ -194,6 +196,31 @@ def test_what_a_dead_database_did_not_take_is_shown_and_stored(
     assert result["total"]["joules"] == pytest.approx(
         TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
     )
+
+
+def test_points_that_nothing_has_are_not_said_to_be_in_a_store(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
+) -> None:
+    to = ("--root", str(host.root), "--influx-url", f"http://127.0.0.1:{free_port()}")
+    command = ("--", "sleep", "0.3")
+    other = tmp_path / "other.db"
+    other.write_text("something else\n")
+    for store in (("--no-store",), ("--store", other)):
+        said = emlio("energy", "record", *store, *to, *TO_VERSION_2, *command).stderr
+        assert "nothing else has them" in said
+        assert "the store has them" not in said
+    ready = tmp_path / "ready"
+    process = subprocess.Popen(
+        [emlio_bin, "energy", "agent", "--ready-file", str(ready), *to, *TO_VERSION_2],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(ready.exists, "the agent is ready")
+    time.sleep(0.5)
+    process.terminate()
+    _, said = process.communicate(timeout=DEADLINE_S)
+    assert "nothing else has them" in said
+    assert "the store has them" not in said
 
 
 def test_what_a_database_refuses_is_counted(emlio: Emlio, tmp_path: Path, host: EnergyHost) -> None:

@@ -92,7 +92,32 @@ def test_a_store_that_cannot_be_written_stops_no_run(
     done = emlio("energy", "record", "--store", other, "--root", host.root, "--", "echo", "ran")
     assert done.stdout == "ran\n"
     assert "will not be in the store" in done.stderr
+    done = emlio("energy", "record", "--store", other, "--json", "-", "--", "true")
+    assert "not a database" in json.loads(done.stdout)["store_cause"]
     assert other.read_text() == "something else\n"
+
+
+def test_a_run_that_has_no_place_is_not_left_out_silently(emlio_bin: str, tmp_path: Path) -> None:
+    report = tmp_path / "record.json"
+    homeless = {key: value for key, value in os.environ.items() if key != "HOME"}
+    homeless.pop("XDG_DATA_HOME", None)
+    for args, cause in ([], "neither XDG_DATA_HOME nor HOME is set; fix: "), (["--no-store"], None):
+        done = subprocess.run(
+            [emlio_bin, "energy", "record", "--json", str(report), *args, "--", "true"],
+            env=homeless,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        result = json.loads(report.read_text())
+        assert result["store"] is None
+        if cause is None:
+            assert "store_cause" not in result
+            assert "kept" not in done.stderr
+        else:
+            assert cause in result["store_cause"]
+            assert cause in done.stderr
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "child_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,18 +13,63 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "emlio/base/clock.h"
 
 namespace emlio::tool {
 namespace {
 
+bool ignored_pipes_before = false;
+
+// When the sender's next system calls are over: it may tell this process first.
+constexpr auto kToldAll = std::chrono::milliseconds(20);
+
+bool Ignores(pid_t process, int number) {
+  constexpr std::string_view kKey = "SigIgn:";
+  std::ifstream status(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const uint64_t mask = std::strtoull(line.c_str() + kKey.size(), nullptr, 16);
+    return ((mask >> (number - 1)) & 1) != 0;
+  }
+  return false;
+}
+
+// Whether the child has got the signal from whom this process has it.
+bool WasToldToo(const signalfd_siginfo& info, pid_t child) {
+  if (info.ssi_code == SI_KERNEL) return true;  // the terminal
+  const auto sender = static_cast<pid_t>(info.ssi_pid);
+  if (info.ssi_code != SI_USER || sender != getpgrp() || getpgid(child) != sender) return false;
+  std::this_thread::sleep_for(kToldAll);
+  return Ignores(sender, static_cast<int>(info.ssi_signo));
+}
+
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
 }  // namespace
+
+void PrepareStandardStreams() {
+  struct sigaction ignore{};
+  struct sigaction before{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &before);
+  ignored_pipes_before = before.sa_handler == SIG_IGN;
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    // The wrong way round, so that using it stays the error that it was. open() takes the lowest
+    // free number, which is this one. Without /dev/null nothing is won, and nothing lost.
+    (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 ChildProcess::ChildProcess() {
   sigset_t wanted;
@@ -54,7 +100,11 @@ Status ChildProcess::Start(const std::vector<std::string>& argv, bool output_to_
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &before_);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  sigset_t defaults;  // an ignored signal would stay ignored: `yes | head` would not end
+  sigemptyset(&defaults);
+  if (!ignored_pipes_before) sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   if (output_to_stderr) {
@@ -91,8 +141,7 @@ bool ChildProcess::Wait(int timeout_ms) {
       continue;
     }
     const auto number = static_cast<int>(info.ssi_signo);
-    // What the terminal sends (SI_KERNEL) goes to the whole group.
-    if (number != SIGCHLD && info.ssi_code != SI_KERNEL) kill(pid_, number);
+    if (number != SIGCHLD && !WasToldToo(info, pid_)) kill(pid_, number);
   }
   return true;
 }

@@ -144,15 +144,21 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
       ->type_name("TEXT");
   sub->add_option("--stage", command.stage, "What the command does of R, R+P, R+P+T or T")
       ->type_name("TEXT");
-  sub->add_flag("--require-measured", command.require_measured,
-                "Exit with 3, before the command starts, unless every part of the host that is in "
-                "the total has a hardware counter");
+  sub->add_flag(
+      "--require-measured", command.require_measured,
+      "Exit with 3, before the command starts, unless every part of the host and of every "
+      "--node that is in the total has a hardware counter");
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
   auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
   sub->add_flag_callback(
-         "--no-store", [&command] { command.store.clear(); }, "Do not keep the run")
+         "--no-store",
+         [&command] {
+           command.store.clear();
+           command.wants_store = false;
+         },
+         "Do not keep the run")
       ->excludes(store);
   AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);
@@ -190,7 +196,8 @@ CLI::App* AddValidateInterval(CLI::App* energy, EnergyValidateIntervalCommand& c
       "validate-interval",
       "Compare the energy that different sampling intervals give on this host");
   AddEnergySource(sub, command.source);
-  AddSeconds(sub, "--seconds", &command.duration_ms, "How long to measure");
+  AddSeconds(sub, "--seconds", &command.duration_ms, "How long to measure, 1 or more",
+             /*lowest_s=*/1);  // the longest of the intervals
   AddJson(sub, &command.json);
   return sub;
 }
@@ -278,7 +285,7 @@ std::optional<int> EnergyCli::Run() const {
     return InterruptFlag::ExitCode(choice.run());
   }
   if (const auto code = commands_->analysis.Run()) return *code;
-  fmt::print(stderr, "{}", commands_->energy->help());
+  SayText(commands_->energy->help());
   return kExitUsage;
 }
 

@@ -71,17 +71,18 @@ CLI::Option* AddNamed(CLI::App* app, const std::string& flags, Parse parse, Set 
       ->type_name("NAME");
 }
 
-// A number in a unit of `scale` of the target's: MiB for bytes, seconds for milliseconds.
+// A number in a unit of `scale` of the target's, `lowest` at least: MiB for bytes, seconds for
+// milliseconds.
 template <typename T>
 CLI::Option* AddScaled(CLI::App* app, const std::string& flag, T* target, double scale,
-                       const std::string& type, const std::string& help) {
+                       const std::string& type, const std::string& help, double lowest = 0) {
   return app
       ->add_option_function<double>(
           flag,
           [=](double value) {
-            if (!(value >= 0 && value <= 1e9)) {
+            if (!(value >= lowest && value <= 1e9)) {
               throw CLI::ValidationError(
-                  flag, fmt::format("{} is not a number from 0 to 1000000000", value));
+                  flag, fmt::format("{} is not a number from {} to 1000000000", value, lowest));
             }
             *target = static_cast<T>(std::llround(value * scale));
           },
@@ -94,8 +95,8 @@ CLI::Option* AddMib(CLI::App* app, const std::string& flags, T* target, const st
   return AddScaled(app, flags, target, 1 << 20, "MIB", help);
 }
 inline CLI::Option* AddSeconds(CLI::App* app, const std::string& flags, int64_t* target_ms,
-                               const std::string& help) {
-  return AddScaled(app, flags, target_ms, 1000, "S", help);
+                               const std::string& help, double lowest_s = 0) {
+  return AddScaled(app, flags, target_ms, 1000, "S", help, lowest_s);
 }
 
 // Where the kernel's files are.

@@ -27,6 +27,7 @@ using nlohmann::ordered_json;
 
 int RunEnergyAgent(const EnergyAgentCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const InterruptFlag interrupt;
   ordered_json json = {{"version", EMLIO_VERSION}};
   const auto fail = [&](const Status& status) {
@@ -57,7 +58,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   json["endpoint"] = (*agent)->endpoint();
   if (!sinks.metrics().empty()) {
     json["metrics"] = sinks.metrics();
-    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    Say("emlio: metrics at {}\n", sinks.metrics());
   }
   if (!command.ready_file.empty()) {
     const auto write = [&]() -> Status {
@@ -70,7 +71,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
       return fail(status.WithContext("--ready-file"));
     }
   }
-  fmt::print(stderr, "emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
+  Say("emlio: energy of {} at {}\n", monitor->node(), (*agent)->endpoint());
   {
     LiveView live(*monitor, "", nullptr, isatty(STDERR_FILENO) == 1);
     while (!InterruptFlag::IsSet()) {
@@ -84,7 +85,7 @@ int RunEnergyAgent(const EnergyAgentCommand& command) {
   sinks.Finish();
   if (const auto stats = monitor->Stats(); stats.ok()) json["sampler"] = SamplerJson(*stats);
   json["sinks"] = SinksJson(sinks.Reports());
-  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports(), /*stored=*/""));
   return report.Finish(OkStatus(), std::move(json));
 }
 

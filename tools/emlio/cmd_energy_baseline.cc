@@ -48,7 +48,7 @@ Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experim
                    {analysis::kBaselineLabel, command.kind},
                    {analysis::kExperimentLabel, experiment}};
   for (int64_t i = 0; i < command.runs; ++i) {
-    fmt::print(stderr, "emlio: baseline {}, run {} of {}\n", command.kind, i + 1, command.runs);
+    Say("emlio: baseline {}, run {} of {}\n", command.kind, i + 1, command.runs);
     EMLIO_ASSIGN_OR_RETURN(const StoredRun run, RecordIntoStore(record, {}));
     runs->push_back(run.id);
     if (run.interrupted) return Cancelled("interrupted by a signal; the runs so far are stored");
@@ -63,6 +63,7 @@ Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experim
 
 int RunEnergyBaseline(const EnergyBaselineCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json runs = ordered_json::array();
   const Status taken = TakeRuns(command, experiment, &runs);

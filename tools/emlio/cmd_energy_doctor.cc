@@ -110,6 +110,7 @@ void Print(const energy::Monitor& monitor, const Diagnosis& diagnosis) {
 
 int RunEnergyDoctor(const EnergyDoctorCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   energy::MonitorOptions options;
   options.host = command.source.host;

@@ -65,6 +65,7 @@ Result<Exported> Export(const EnergyExportCommand& command) {
 
 int RunEnergyExport(const EnergyExportCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   if (command.json == "-" && command.output == "-") {
     return Fail(InvalidArgument("--json - and rows cannot both be on standard output"));
   }

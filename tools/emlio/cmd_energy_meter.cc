@@ -100,6 +100,7 @@ void Print(const Compared& compared) {
 
 int RunEnergyMeter(const EnergyMeterCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   const auto compared = Compare(command);
   if (!compared.ok()) return FinishRefused(report, compared.status(), std::move(json));

@@ -62,7 +62,7 @@ Result<std::vector<analysis::OverheadPair>> RunPairs(const EnergyOverheadCommand
   std::mt19937_64 random(command.seed);
   std::vector<analysis::OverheadPair> pairs;
   for (int64_t i = 0; i < command.pairs; ++i) {
-    fmt::print(stderr, "emlio: pair {} of {}\n", i + 1, command.pairs);
+    Say("emlio: pair {} of {}\n", i + 1, command.pairs);
     const bool with_first = random() % 2 == 0;
     EMLIO_ASSIGN_OR_RETURN(const Timed first, RunOnce(command, with_first));
     EMLIO_ASSIGN_OR_RETURN(const Timed second, RunOnce(command, !with_first));
@@ -79,6 +79,7 @@ Result<std::vector<analysis::OverheadPair>> RunPairs(const EnergyOverheadCommand
 
 int RunEnergyOverhead(const EnergyOverheadCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
   const auto pairs = RunPairs(command);
   if (!pairs.ok()) return report.Finish(pairs.status(), std::move(json));

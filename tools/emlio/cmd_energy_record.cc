@@ -25,8 +25,10 @@
 #include "emlio/energy/run.h"
 #include "emlio/energy_agent/agent.h"
 #include "emlio/energy_agent/link.h"
+#include "emlio/energy_agent/messages.h"
 #include "emlio/energy_agent/node_set.h"
 #include "emlio/energy_analysis/host_facts.h"
+#include "emlio/transport/endpoint.h"
 #include "energy_commands.h"
 #include "energy_json.h"
 #include "energy_live.h"
@@ -41,13 +43,19 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kLiveMs = 500;
+constexpr char kNoStoreFile[] =
+    "neither XDG_DATA_HOME nor HOME is set; fix: name a file with "
+    "--store, set one of them, or say --no-store";
+constexpr char kNotLookedFor[] =
+    "--no-find: hosts that the command got data from were not looked for and are not in the total, "
+    "unless --node names them";
 
 // What a run that is to be measured may not have: domains of the total that no hardware counter
 // gives, with the reason; those that have the same one together. Empty: all is measured.
-std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
+std::vector<std::string> NotMeasured(const std::vector<energy::Domain>& host_domains) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   bool has_cpu = false;
-  for (const energy::Domain& domain : monitor.domains()) {
+  for (const energy::Domain& domain : host_domains) {
     if (!domain.in_total) continue;
     std::string reason;
     if (!domain.cause.empty()) {
@@ -80,8 +88,25 @@ std::vector<std::string> NotMeasured(const energy::Monitor& monitor) {
   return reasons;
 }
 
-Status CheckMeasured(const energy::Monitor& monitor) {
-  const std::vector<std::string> reasons = NotMeasured(monitor);
+// The same of the other nodes, as they are when the run begins.
+std::vector<std::string> NotMeasured(const std::vector<energy_agent::NodeReport>& nodes) {
+  std::vector<std::string> reasons;
+  for (const energy_agent::NodeReport& node : nodes) {
+    if (node.state == energy_agent::NodeState::kSameHost) continue;
+    const std::string name = node.node.empty() ? node.endpoint : node.node;
+    if (!node.started) {
+      reasons.push_back(fmt::format("node {} does not answer{}", name,
+                                    node.cause.empty() ? "" : ": " + node.cause));
+      continue;
+    }
+    for (const std::string& reason : NotMeasured(node.domains)) {
+      reasons.push_back(fmt::format("node {}: {}", name, reason));
+    }
+  }
+  return reasons;
+}
+
+Status MustBeEmpty(const std::vector<std::string>& reasons) {
   if (reasons.empty()) return OkStatus();
   return Unsupported(fmt::format("--require-measured: the command was not started\n  {}",
                                  fmt::join(reasons, "\n  ")));
@@ -94,17 +119,31 @@ void PrintWhatIsMissing(const energy::Monitor& monitor) {
     if (domain.in_total && !domain.cause.empty()) missing.push_back(domain.id);
   }
   if (missing.empty()) return;
-  fmt::print(stderr,
-             "emlio: energy of {} cannot be measured here and will read n/a; why, and what "
-             "helps: emlio energy doctor\n",
-             fmt::join(missing, ", "));
+  Say("emlio: energy of {} cannot be measured here and will read n/a; why, and what "
+      "helps: emlio energy doctor\n",
+      fmt::join(missing, ", "));
+}
+
+// An address that can never be one is an error of the command line; one that nobody answers at is
+// a node that is missing.
+Status CheckNodes(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes) {
+    const bool whole = node.starts_with("tcp://");
+    const auto parsed = transport::ParseDialEndpoint(whole ? node : "tcp://" + node);
+    if (!parsed.ok()) return parsed.status().WithContext("--node " + node);
+  }
+  return OkStatus();
 }
 
 // A run is measured whether it can be stored or not.
-void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
-                  const energy::Moment& began, const energy::Monitor& monitor,
-                  std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
-  if (command.store.empty()) return;
+Status BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
+                    const energy::Moment& began, const energy::Monitor& monitor,
+                    std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
+  if (command.store.empty()) {
+    if (!command.wants_store) return OkStatus();
+    if (!command.quiet) LogWarning("the run will not be kept: {}", kNoStoreFile);
+    return NotFound(kNoStoreFile);
+  }
   energy::Run run;
   run.id = run_id;
   run.started_wall_ns = began.wall_ns;
@@ -113,12 +152,16 @@ void BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
   run.configuration = command.configuration;
   if (!command.stage.empty()) run.labels["stage"] = command.stage;
   if (!command.name.empty()) run.labels["name"] = command.name;
-  const Status status = writer->Begin(
+  Status status = writer->Begin(
       command.store, run, began, monitor, energy::BootId(command.source.host.root),
       energy_analysis::HostFacts(command.source.host.root, monitor.domains()), std::move(nodes));
+  if (status.ok() && !command.find_nodes) {
+    status = writer->AddNote({began.wall_ns, "", "not_looked_for", kNotLookedFor});
+  }
   if (!status.ok()) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
+  return status;
 }
 
 Result<std::shared_ptr<energy_agent::NodeSet>> StartNodes(const EnergyRecordCommand& command,
@@ -144,7 +187,13 @@ Result<std::unique_ptr<energy_agent::Agent>> StartAgent(
   energy_agent::AgentOptions options;
   options.root = command.source.host.root;
   if (command.find_nodes) {
-    options.on_peer = [nodes](const std::string& endpoint) { nodes->Add(endpoint); };
+    options.on_peer = [nodes](const energy_agent::Peer& peer) {
+      if (peer.unmeasured) {
+        nodes->AddUnmeasured(peer.endpoint, peer.boot_id);
+      } else {
+        nodes->Add(peer.endpoint);
+      }
+    };
   }
   EMLIO_ASSIGN_OR_RETURN(auto agent, energy_agent::Agent::Start(monitor, std::move(options)));
   setenv(energy_agent::kLinkVariable, agent->endpoint().c_str(), 1);
@@ -155,6 +204,8 @@ Result<std::unique_ptr<energy_agent::Agent>> StartAgent(
 
 int RunEnergyRecord(const EnergyRecordCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
+  if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
   ChildProcess child;  // before any thread
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
 
@@ -184,7 +235,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   json["cpu"] = CpuJson(monitor->cpu());
   json["absent"] = AbsentJson(monitor->absent());
   if (command.require_measured) {
-    if (const Status status = CheckMeasured(*monitor); !status.ok()) {
+    if (const Status status = MustBeEmpty(NotMeasured(monitor->domains())); !status.ok()) {
       json["domains"] = ordered_json::array();
       for (const energy::Domain& domain : monitor->domains()) {
         json["domains"].push_back(DomainJson(domain));
@@ -199,7 +250,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
     return exit_code == kExitUnreachable ? kExitFailed : exit_code;  // no peer is involved yet
   }
   if (!sinks.metrics().empty()) {
-    fmt::print(stderr, "emlio: metrics at {}\n", sinks.metrics());
+    Say("emlio: metrics at {}\n", sinks.metrics());
     json["metrics"] = sinks.metrics();
   }
 
@@ -211,15 +262,26 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   auto agent = StartAgent(command, monitor, nodes->get());
   if (!agent.ok()) return report.Finish(agent.status(), std::move(json));
 
-  for (const energy_agent::NodeReport& node : (*nodes)->Begin()) {
+  const std::vector<energy_agent::NodeReport> at_begin = (*nodes)->Begin();
+  if (command.require_measured) {
+    if (const Status status = MustBeEmpty(NotMeasured(at_begin)); !status.ok()) {
+      json["nodes"] = ordered_json::array();
+      for (const energy_agent::NodeReport& node : (*nodes)->End()) {
+        json["nodes"].push_back(NodeJson(node));
+      }
+      report.Finish(status, std::move(json));
+      return kExitUnreachable;
+    }
+  }
+  for (const energy_agent::NodeReport& node : at_begin) {
     if (node.started) continue;
-    fmt::print(stderr, "emlio: node {} does not answer: the total will be incomplete{}\n",
-               node.endpoint, node.cause.empty() ? "" : " (" + node.cause + ")");
+    Say("emlio: node {} does not answer: the total will be incomplete{}\n", node.endpoint,
+        node.cause.empty() ? "" : " (" + node.cause + ")");
   }
   const energy::Activity before = monitor->ReadActivity();
   const energy::Moment began = energy::ReadMoment();
   const energy::ClockReading clock_began = energy::ReadClock();
-  BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
+  const Status storing = BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
   writer.SetRunWindow(window);
   if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");
@@ -257,6 +319,9 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (!stored.ok()) LogWarning("the run is not in the store: {}", stored.ToString());
   const std::string store = stored.ok() ? writer.path() : "";
   json["store"] = store.empty() ? ordered_json(nullptr) : ordered_json(store);
+  if (const Status& status = storing.ok() ? stored : storing; !status.ok()) {
+    json["store_cause"] = status.message();
+  }
   json["exit_code"] = child.exit_code();
   json["begin_unix_ns"] = began.wall_ns;
   const ordered_json window_json = WindowJson(monitor->domains(), *measured);
@@ -272,7 +337,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   }
   json["nodes"] = ordered_json::array();
   for (const energy_agent::NodeReport& node : others) json["nodes"].push_back(NodeJson(node));
-  json["run"] = {{"id", run_id}, {"total", RunTotalJson(run_total)}};
+  json["run"] = {
+      {"id", run_id}, {"total", RunTotalJson(run_total)}, {"hosts_looked_for", command.find_nodes}};
   for (const auto& [key, own, stop] :
        {std::tuple{"start_spread_ms", began, false}, {"stop_spread_ms", ended, true}}) {
     const auto spread_ns = energy_agent::SpreadNs(own, others, stop);
@@ -280,20 +346,21 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
         spread_ns ? ordered_json(static_cast<double>(*spread_ns) * 1e-6) : ordered_json(nullptr);
   }
   if (!command.quiet) {
-    fmt::print(stderr, "emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
-               EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
-               WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
+    Say("emlio: {:.3f} s, exit code {}\n{}{}{}", seconds, child.exit_code(),
+        EnergyTable(monitor->domains(), measured->energies, measured->total, seconds),
+        WindowsTable(*windows, window), ActivityTable(activity, child.cpu_seconds()));
   }
   if (!command.quiet && !others.empty()) {
-    fmt::print(stderr, "{}", NodesTable(monitor->node(), measured->total, others, run_total));
+    SayText(NodesTable(monitor->node(), measured->total, others, run_total));
   }
+  if (!command.quiet && !command.find_nodes) Say("emlio: {}\n", kNotLookedFor);
   if (!command.quiet && !store.empty()) {
-    fmt::print(stderr, "emlio: run {} is in {}\n", run_id, store);
+    Say("emlio: run {} is in {}\n", run_id, store);
   }
   json["sinks"] = SinksJson(sinks.Reports());
-  fmt::print(stderr, "{}", SinksText(sinks.Reports()));
+  SayText(SinksText(sinks.Reports(), store.empty() ? "" : run_id));
   const int exit_code = report.Finish(OkStatus(), std::move(json));
-  return exit_code == kExitOk ? child.exit_code() : exit_code;
+  return child.exit_code() != kExitOk ? child.exit_code() : exit_code;  // Finish has told
 }
 
 }  // namespace emlio::tool

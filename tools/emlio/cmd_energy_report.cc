@@ -178,6 +178,7 @@ Status WritePage(const std::string& path, const std::string& page) {
 
 int RunEnergyReport(const EnergyReportCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   const auto made = Make(command);
   if (!made.ok()) return report.Finish(made.status(), std::move(json));

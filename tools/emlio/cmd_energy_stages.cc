@@ -50,7 +50,7 @@ Status RunSets(const EnergyStagesCommand& command, const std::string& experiment
       analysis::StageSchedule(sets, static_cast<size_t>(command.rounds), command.seed);
   for (size_t i = 0; i < schedule.size(); ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::seconds(command.pause_seconds));
-    fmt::print(stderr, "emlio: run {} of {}: {}\n", i + 1, schedule.size(), schedule[i].Name());
+    Say("emlio: run {} of {}: {}\n", i + 1, schedule.size(), schedule[i].Name());
     EnergyRecordCommand record = command.run;
     record.stage = schedule[i].Name();
     record.labels = {{analysis::kPurposeLabel, "stages"},
@@ -63,8 +63,7 @@ Status RunSets(const EnergyStagesCommand& command, const std::string& experiment
         RecordIntoStore(std::move(record), {{kStagesVariable, schedule[i].List()}}));
     if (run.interrupted) return Cancelled("interrupted by a signal; the runs so far are stored");
     if (run.exit_code != 0) {
-      fmt::print(stderr, "emlio: warning: run {} ended with {} and does not count\n", run.id,
-                 run.exit_code);
+      Say("emlio: warning: run {} ended with {} and does not count\n", run.id, run.exit_code);
     }
   }
   return OkStatus();
@@ -97,6 +96,7 @@ Result<analysis::EnergyReport> Analyse(const EnergyStagesCommand& command,
 
 int RunLadder(const EnergyStagesCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json json = {{"version", EMLIO_VERSION}, {"experiment", experiment}};
   if (const Status status = RunSets(command, experiment); !status.ok()) {
@@ -163,6 +163,7 @@ Result<analysis::Regression> RegressRun(const EnergyStagesCommand& command, cons
 
 int RunRegression(const EnergyStagesCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}, {"run", command.regress}};
   std::string id = command.regress;
   if (command.dither) {

@@ -88,6 +88,7 @@ double CpuPercent(const energy::SamplerStats& stats) {
 
 int RunEnergyValidateInterval(const EnergyValidateIntervalCommand& command) {
   const ::emlio::tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   double seconds = 0;
   const auto measured = Measure(command, &seconds);
   if (!measured.ok()) return report.Finish(measured.status(), {{"version", EMLIO_VERSION}});

@@ -44,6 +44,7 @@ Result<uint64_t> EnsureDaliIndexes(const IndexCommand& command, const dataset::D
 
 int RunIndex(const IndexCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   dataset::DatasetOptions options;
   options.name = "index";
   options.patterns = command.patterns;

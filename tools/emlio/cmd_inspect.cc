@@ -174,7 +174,7 @@ int PrintSchema(const InspectCommand& command, RecordSource& source) {
   const example::Schema& schema = sample.schema;
   const FeaturesOption option = FeaturesOptionOf(schema);
   for (const std::string& line : option.left_out) {
-    fmt::print(stderr, "emlio: left out: {}\n", line);
+    Say("emlio: left out: {}\n", line);
   }
   if (option.specs.empty()) {
     return Fail(NotFound(fmt::format(
@@ -183,8 +183,7 @@ int PrintSchema(const InspectCommand& command, RecordSource& source) {
         schema.records(), ContentText(schema))));
   }
   if (schema.examples() < schema.records()) {
-    fmt::print(stderr, "emlio: not every record can be read with features: {}\n",
-               ContentText(schema));
+    Say("emlio: not every record can be read with features: {}\n", ContentText(schema));
   }
   fmt::print("{}\n", FeaturesOptionJson(option).dump(2));
   return kExitOk;
@@ -245,6 +244,7 @@ int ExplainFailure(const InspectCommand& command, const Report& report, const St
 int RunInspect(const InspectCommand& command) {
   // --schema prints its own kind of result.
   const Report report(command.schema ? "" : command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   const auto source = RecordSource::Open(command.source);
   if (!source.ok()) {
     return command.schema ? Fail(source.status())

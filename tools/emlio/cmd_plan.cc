@@ -200,6 +200,7 @@ Status Planner::FindRecord(ordered_json* record) const {
 
 int RunPlan(const PlanCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   loader::LoaderOptions options = command.loader;
   options.rank = command.rank.value_or(0);
   if (const Status status = loader::CheckPlanOptions(options); !status.ok()) {

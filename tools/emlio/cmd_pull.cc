@@ -340,6 +340,7 @@ Status CheckStart(const PullCommand& command, const loader::Loader& loader) {
 
 int RunPull(const PullCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   loader::LoaderOptions options = command.loader;
   if (command.passes > std::numeric_limits<uint64_t>::max() - command.start.epoch) {
     return report.Finish(InvalidArgument("--start and --epochs lead beyond the last epoch"), {});

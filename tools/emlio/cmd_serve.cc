@@ -19,6 +19,7 @@
 #include "emlio/base/log.h"
 #include "emlio/base/system_limits.h"
 #include "emlio/base/thread.h"
+#include "emlio/energy/clock_state.h"
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_agent/agent.h"
@@ -136,7 +137,7 @@ void PrintConfiguration(const ServeCommand& command, const daemon::DaemonOptions
     if (!energy.sinks->metrics().empty()) line("metrics", energy.sinks->metrics());
   }
   line("endpoint", daemon.endpoint());
-  fmt::print(stderr, "{}", text);
+  SayText(text);
 }
 
 Status WriteReadyFile(const std::string& path, const std::string& endpoint) {
@@ -160,9 +161,8 @@ Status ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t 
     waiter->Join();
     return end.ok() ? InternalError("the daemon stopped by itself") : end;
   }
-  fmt::print(stderr, "emlio: stopping; {} may go on for {} s, another signal ends them at once\n",
-             FormatCount(daemon.stats().sessions_now, "session"),
-             static_cast<double>(drain_ms) / 1000);
+  Say("emlio: stopping; {} may go on for {} s, another signal ends them at once\n",
+      FormatCount(daemon.stats().sessions_now, "session"), static_cast<double>(drain_ms) / 1000);
   Status drained;
   auto drainer =
       Thread::Start("serve-drain", [&](std::stop_token) { drained = daemon.Shutdown(drain_ms); });
@@ -175,10 +175,9 @@ Status ServeUntilStopped(daemon::Daemon& daemon, SignalWaiter& signals, int64_t 
   }
   waiter->Join();
   const daemon::DaemonStats stats = daemon.stats();
-  fmt::print(stderr, "emlio: stopped; {}, {}, {} sent\n",
-             FormatCount(stats.sessions_opened, "session"),
-             FormatCount(stats.records_sent, "record"),
-             FormatBytes(static_cast<double>(stats.payload_bytes_sent)));
+  Say("emlio: stopped; {}, {}, {} sent\n", FormatCount(stats.sessions_opened, "session"),
+      FormatCount(stats.records_sent, "record"),
+      FormatBytes(static_cast<double>(stats.payload_bytes_sent)));
   *cut_off = drained.code() == Code::kTimeout;
   return drained;
 }
@@ -201,7 +200,7 @@ ordered_json FinishEnergy(ServeEnergy* energy) {
   if (const auto stats = energy->monitor->Stats(); stats.ok())
     json["sampler"] = SamplerJson(*stats);
   json["sinks"] = SinksJson(energy->sinks->Reports());
-  fmt::print(stderr, "{}", SinksText(energy->sinks->Reports()));
+  SayText(SinksText(energy->sinks->Reports(), /*stored=*/""));
   return json;
 }
 
@@ -209,6 +208,7 @@ ordered_json FinishEnergy(ServeEnergy* energy) {
 
 int RunServe(const ServeCommand& command) {
   const Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   // While nothing is served yet no peer can be at fault.
   const auto fail = [&](const Status& status) {
@@ -222,6 +222,7 @@ int RunServe(const ServeCommand& command) {
   // One of an earlier life would tell that this one is ready.
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());
 
+  options.boot_id = energy::BootId(command.energy_root);
   ServeEnergy energy;
   if (command.energy && !command.check) {
     auto started = StartEnergy(command);
@@ -251,7 +252,7 @@ int RunServe(const ServeCommand& command) {
   }
   PrintConfiguration(command, options, *daemon, energy);
   if (command.check) {
-    fmt::print(stderr, "emlio: configuration and data are good (--check)\n");
+    Say("emlio: configuration and data are good (--check)\n");
     return report.Finish(OkStatus(), std::move(json));
   }
 
@@ -262,7 +263,7 @@ int RunServe(const ServeCommand& command) {
       return fail(status.WithContext("--ready-file"));
     }
   }
-  fmt::print(stderr, "emlio: serving on {}\n", daemon->endpoint());
+  Say("emlio: serving on {}\n", daemon->endpoint());
   bool cut_off = false;
   const Status end = ServeUntilStopped(*daemon, signals, command.drain_ms, &cut_off);
   if (!command.ready_file.empty()) unlink(command.ready_file.c_str());

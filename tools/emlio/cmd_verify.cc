@@ -250,6 +250,7 @@ Status Verdict(Verifier& verifier, const VerifyCommand& command) {
 
 int RunVerify(const VerifyCommand& command) {
   const tool::Report report(command.json);
+  if (const Status status = report.Check(); !status.ok()) return Fail(status);
   auto shards = dataset::FindShards(command.patterns);
   if (!shards.ok()) return report.Finish(shards.status(), {});
 

@@ -38,6 +38,10 @@ int TerminalColumns() {
   return size.ws_col;
 }
 
+void SayText(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);  // unbuffered
+}
+
 int ExitCodeFor(const Status& status) {
   switch (status.code()) {
     case Code::kOk:
@@ -53,7 +57,7 @@ int ExitCodeFor(const Status& status) {
 }
 
 int Fail(const Status& status) {
-  fmt::print(stderr, "emlio: error: {}\n", status.ToString());
+  Say("emlio: error: {}\n", status.ToString());
   return ExitCodeFor(status);
 }
 
@@ -91,6 +95,18 @@ std::string FormatDuration(double seconds) {
   const uint64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
   if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
   return fmt::format("{}:{:02}", minutes, rest);
+}
+
+Status Report::Check() const {
+  if (json_path_.empty() || json_path_ == "-") return OkStatus();
+  struct stat existing{};
+  if (stat(json_path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    if (S_ISDIR(existing.st_mode)) return ErrnoStatus(EISDIR, "--json: " + json_path_);
+    if (access(json_path_.c_str(), W_OK) == 0) return OkStatus();
+    return ErrnoStatus(errno, "--json: " + json_path_);
+  }
+  // Made beside the file and taken away again: what is in the file stays until there is more.
+  return AtomicFile::Create(json_path_).status().WithContext("--json");
 }
 
 int Report::Finish(const Status& status, nlohmann::ordered_json object) const {
@@ -162,7 +178,7 @@ ProgressBar::ProgressBar(std::string verb, std::string items)
 
 void ProgressBar::Finish() {
   MutexLock lock(mu_);
-  if (std::exchange(drawn_, false)) fmt::print(stderr, "\r\x1b[K");
+  if (std::exchange(drawn_, false)) Say("\r\x1b[K");
 }
 
 void ProgressBar::Update(const ProgressPoint& point) {
@@ -173,13 +189,11 @@ void ProgressBar::Update(const ProgressPoint& point) {
   if (at_terminal_) {
     next_ = now + kRedrawInterval;
     drawn_ = true;
-    fmt::print(stderr, "\r{}\x1b[K",
-               RenderProgress(verb_, items_, point, elapsed_s, TerminalColumns() - 1));
+    Say("\r{}\x1b[K", RenderProgress(verb_, items_, point, elapsed_s, TerminalColumns() - 1));
   } else {
     next_ = now + kLineInterval;
-    fmt::print(stderr, "emlio: {}\n", RenderProgress(verb_, items_, point, elapsed_s, 0));
+    Say("emlio: {}\n", RenderProgress(verb_, items_, point, elapsed_s, 0));
   }
-  std::fflush(stderr);
 }
 
 }  // namespace emlio::tool

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "emlio/base/mutex.h"
 #include "emlio/base/status.h"
@@ -24,6 +27,14 @@ enum ExitCode : int {
   kExitCutOff = 4,       // serve: sessions were still running when it stopped
   kExitSignalled = 128,  // plus the signal's number: 130 for Ctrl-C, 143 for SIGTERM
 };
+
+// Writes on standard error. That nobody can read it (closed, a full disk, `| head`) stops nothing:
+// what a command measured or moved is worth more than what it says of it. fmt::print would throw.
+void SayText(std::string_view text);
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  SayText(fmt::format(format, std::forward<Args>(args)...));
+}
 
 int ExitCodeFor(const Status& status);
 // Prints "emlio: error: CODE: message" on standard error; returns ExitCodeFor(status).
@@ -46,6 +57,8 @@ class Report {
   explicit Report(std::string json_path) : json_path_(std::move(json_path)) {}
 
   bool for_people() const { return json_path_ != "-"; }
+  // Whether the object can be written as far as that shows before the work, which may take hours.
+  Status Check() const;
   // Writes the object, with `"error": {"code", "message"}` added when `status` is not ok, and
   // prints the error. Returns the exit code: the status's, or kExitFailed when the report itself
   // could not be written.

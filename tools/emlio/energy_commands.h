@@ -39,7 +39,8 @@ struct EnergyRecordCommand {
   bool require_measured = false;
   bool allow_gaps = false;
   bool live = false;
-  std::string store;  // the file of runs; empty: none
+  std::string store;        // the file of runs; empty: none
+  bool wants_store = true;  // none is not what was asked for: it is warned of
   SampleSinkOptions sinks;
   // For runs that belong to an experiment.
   std::string run_id;  // empty: a new one

@@ -68,6 +68,7 @@ std::vector<NodeWatts> WattsOfNodes(NodeWatts own, const std::string& own_boot_i
   std::vector<NodeWatts> all = {std::move(own)};
   std::vector<std::string> boots = {own_boot_id};
   for (const energy_agent::NodeReport& other : others) {
+    if (other.state == energy_agent::NodeState::kSameHost) continue;
     const std::string& boot = other.boot_id;
     if (!boot.empty() && std::find(boots.begin(), boots.end(), boot) != boots.end()) continue;
     boots.push_back(boot);
@@ -90,7 +91,7 @@ LiveView::LiveView(energy::Monitor& monitor, std::string boot_id,
       next_ns_(SystemClock().NowNs() + (at_terminal_ ? kShownNs : kLineNs)) {}
 
 LiveView::~LiveView() {
-  if (drawn_lines_ > 0) fmt::print(stderr, "{}\x1b[J", BackOver(drawn_lines_));
+  if (drawn_lines_ > 0) Say("{}\x1b[J", BackOver(drawn_lines_));
 }
 
 void LiveView::Update() {
@@ -108,8 +109,7 @@ void LiveView::Update() {
       nodes_ == nullptr ? std::vector<energy_agent::NodeReport>() : nodes_->Snapshot());
   if (!at_terminal_) {
     next_ns_ = now_ns + kLineNs;
-    for (const NodeWatts& node : nodes) fmt::print(stderr, "emlio: {}\n", RenderWatts(node, 0));
-    std::fflush(stderr);
+    for (const NodeWatts& node : nodes) Say("emlio: {}\n", RenderWatts(node, 0));
     return;
   }
   std::string text = drawn_lines_ > 0 ? BackOver(drawn_lines_) : "\r";
@@ -124,8 +124,7 @@ void LiveView::Update() {
     text += fmt::format("\n... and {}\x1b[K", FormatCount(nodes.size() - shown, "other node"));
     ++drawn_lines_;
   }
-  fmt::print(stderr, "{}\x1b[J", text);
-  std::fflush(stderr);
+  Say("{}\x1b[J", text);
 }
 
 }  // namespace emlio::tool

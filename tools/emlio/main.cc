@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "child_process.h"
 #include "cli_energy.h"
 #include "cli_options.h"
 #include "commands.h"
@@ -483,15 +485,21 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+// A reader that has enough (`| head`) is no error to tell; the exit code is what it is elsewhere.
+int FailedToWrite(int error) {
+  if (error == EPIPE) return kExitSignalled + SIGPIPE;
+  return Fail(ErrnoStatus(error, "writing to standard output"));
+}
+
 // The exit code of a command that has ended with `exit_code`: results that did not get to where
 // they belong (a full disk) are a failure.
 int Written(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (written || exit_code != kExitOk) return exit_code;
-  return Fail(ErrnoStatus(errno, "writing to standard output"));
+  return written || exit_code != kExitOk ? exit_code : FailedToWrite(errno);
 }
 
 int Main(int argc, char** argv) {
+  PrepareStandardStreams();
   CLI::App app("EMLIO: training data from storage nodes, pushed as ready batches.", "emlio");
   app.set_version_flag("--version", std::string("emlio ") + EMLIO_VERSION, "Print the version");
   app.require_subcommand(0, 1);  // not 1: so that the message is about an unknown word itself
@@ -539,7 +547,7 @@ int Main(int argc, char** argv) {
     if (image_folder_sub->parsed()) return RunConvertImageFolder(image_folder);
     if (recompress_sub->parsed()) return RunConvertRecompress(std::move(recompress));
     if (synthetic_sub->parsed()) return RunConvertSynthetic(synthetic);
-    fmt::print(stderr, "{}", (convert->parsed() ? convert : &app)->help());
+    SayText((convert->parsed() ? convert : &app)->help());
     return static_cast<int>(kExitUsage);
   };
   const auto run = [&] {
@@ -555,7 +563,7 @@ int Main(int argc, char** argv) {
   try {
     return Written(run());
   } catch (const std::system_error& error) {  // fmt::print, in the middle of a long output
-    return Fail(IoError(error.what()));
+    return FailedToWrite(error.code().value());
   }
 }
 

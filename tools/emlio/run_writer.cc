@@ -39,6 +39,17 @@ Status RunWriter::EndUnstarted(int64_t ended_wall_ns, int exit_status) {
   return store_->EndRun(run_id_, ended_wall_ns, exit_status);
 }
 
+Status RunWriter::AddNote(const energy::Note& note) {
+  energy::RunStore* store = nullptr;  // lives as long as this does
+  std::string run_id;
+  {
+    const MutexLock lock(mu_);
+    store = store_.get();
+    run_id = run_id_;
+  }
+  return store->AddNote(run_id, note);  // waits for the disk, without the lock
+}
+
 std::string RunWriter::path() const {
   const MutexLock lock(mu_);
   return store_ == nullptr ? "" : store_->path();

@@ -34,6 +34,9 @@ class RunWriter {
                const energy::Monitor& monitor, const std::string& boot_id, std::string facts,
                std::shared_ptr<energy_agent::NodeSet> nodes) EMLIO_EXCLUDES(mu_);
 
+  // What a reader of the run has to know. REQUIRES: Begin succeeded.
+  Status AddNote(const energy::Note& note) EMLIO_EXCLUDES(mu_);
+
   // The store's file; empty: there is none.
   std::string path() const EMLIO_EXCLUDES(mu_);
 

@@ -130,7 +130,7 @@ ordered_json SinksJson(const std::vector<energy::SinkReport>& reports) {
   return json;
 }
 
-std::string SinksText(const std::vector<energy::SinkReport>& reports) {
+std::string SinksText(const std::vector<energy::SinkReport>& reports, const std::string& stored) {
   std::string text;
   for (const energy::SinkReport& report : reports) {
     const auto points = [](int64_t count) {
@@ -148,6 +148,12 @@ std::string SinksText(const std::vector<energy::SinkReport>& reports) {
     }
     if (!report.last_error.empty()) text += fmt::format(": {}", Printable(report.last_error));
     text += '\n';
+    if (report.points_refused + report.points_dropped == 0) continue;
+    text += stored.empty() ? "  nothing else has them\n"
+                           : fmt::format(
+                                 "  the store has them: emlio energy export {} --format "
+                                 "influx\n",
+                                 stored);
   }
   return text;
 }

@@ -61,7 +61,8 @@ class SampleSinks {
 };
 
 nlohmann::ordered_json SinksJson(const std::vector<energy::SinkReport>& reports);
-// A line a sink for the end: what it delivered, and what it could not.
-std::string SinksText(const std::vector<energy::SinkReport>& reports);
+// A line a sink for the end: what it delivered, and what it could not. `stored`: the run that has
+// all samples in a store; empty: nothing else has them.
+std::string SinksText(const std::vector<energy::SinkReport>& reports, const std::string& stored);
 
 }  // namespace emlio::tool

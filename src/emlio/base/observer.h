@@ -40,6 +40,9 @@ class Observer {
   virtual void OnEpochEnd(uint64_t number, const EpochWork& work) = 0;
   // A peer's host measures its energy; its agent answers there ("tcp://host:port").
   virtual void OnEnergyAgent(std::string_view endpoint) = 0;
+  // The host of a peer ("tcp://host:port") has no such agent: what it uses is not known. `boot_id`
+  // says which host it is; empty: not known. Of no use to an observer of one host alone.
+  virtual void OnUnmeasuredPeer(std::string_view /*endpoint*/, std::string_view /*boot_id*/) {}
 };
 
 // Tells an observer of the epochs of one loader or session, of which several may be under way.

@@ -40,6 +40,8 @@ struct DaemonOptions {
   std::shared_ptr<Observer> observer;
   // Where the agent that measures this host's energy listens; receivers are told. 0: none.
   uint16_t energy_port = 0;
+  // Of this host; receivers are told which host it is. Empty: they are not.
+  std::string boot_id;
 };
 
 // Counters since Start; they only grow, except the "now" ones.

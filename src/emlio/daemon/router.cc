@@ -263,6 +263,7 @@ void Router::OnHello(ConnectionId from, const wire::Hello& hello) {
   welcome.run_id = run_id_;
   for (const auto& [name, dataset] : datasets_) welcome.datasets.push_back(name);
   welcome.energy_port = options_.energy_port;
+  welcome.boot_id = options_.boot_id;
   control->Send(welcome);
 }
 

@@ -137,7 +137,7 @@ class Agent::Impl {
     } else if (const auto* window = std::get_if<Window>(&message)) {
       return OnWindow(&client->second, *window);
     } else if (const auto* peer = std::get_if<Peer>(&message)) {
-      if (options_.on_peer) options_.on_peer(peer->endpoint);
+      if (options_.on_peer) options_.on_peer(*peer);
     } else {
       return ProtocolError("the message is one that only agents send");
     }

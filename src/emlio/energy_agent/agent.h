@@ -11,6 +11,7 @@
 #include "emlio/base/status.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/run.h"
+#include "emlio/energy_agent/messages.h"
 
 namespace emlio::energy_agent {
 
@@ -33,8 +34,8 @@ struct AgentOptions {
   HostClocks clocks;
   // What the host's sinks delivered and lost, for the same; on the agent's thread. Empty: nothing.
   std::function<std::vector<energy::SinkReport>()> sinks;
-  // A client told of an agent that its data come from. On the agent's thread.
-  std::function<void(std::string endpoint)> on_peer;
+  // A client told where its data come from. On the agent's thread.
+  std::function<void(const Peer& peer)> on_peer;
 };
 
 // Answers coordinators with what a monitor measures (AGENT.md), on a thread of its own.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy_agent/agent.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -237,9 +238,9 @@ TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
   Mutex mu;
   std::vector<std::string> peers;
   AgentOptions options;
-  options.on_peer = [&](const std::string& endpoint) {
+  options.on_peer = [&](const Peer& peer) {
     const MutexLock lock(mu);
-    peers.push_back(endpoint);
+    peers.push_back(fmt::format("{} {} {}", peer.endpoint, peer.unmeasured, peer.boot_id));
   };
   auto agent = Agent::Start(monitor, options);
   ASSERT_TRUE(agent.ok());
@@ -247,6 +248,7 @@ TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
     auto link = Link::Start((*agent)->endpoint());
     ASSERT_TRUE(link.ok());
     (*link)->OnEnergyAgent("tcp://storage:7");
+    (*link)->OnUnmeasuredPeer("tcp://other:6", "b");
     const uint64_t read = (*link)->Open({"read", "R", 1, 0});
     EpochInfo info;
     info.epoch = 1;
@@ -278,7 +280,7 @@ TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
   EXPECT_EQ(windows[1].work.records, 3U);
   EXPECT_EQ(windows[2].label.name, "left open") << "its connection's end ended it";
   const MutexLock lock(mu);
-  EXPECT_THAT(peers, ::testing::ElementsAre("tcp://storage:7"));
+  EXPECT_THAT(peers, ::testing::ElementsAre("tcp://storage:7 false ", "tcp://other:6 true b"));
 }
 
 TEST(LinkTest, WithoutAnAgentTheProcessGoesOn) {

@@ -227,6 +227,8 @@ void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, Peer>
 {
   io("endpoint", m.endpoint);
+  io("unmeasured", m.unmeasured);
+  io("boot_id", m.boot_id);
 }
 void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, Error>

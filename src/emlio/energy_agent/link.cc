@@ -181,7 +181,12 @@ void Link::OnEpochEnd(uint64_t number, const EpochWork& work) {
   Close(number, {work.records, work.bytes});
 }
 void Link::OnEnergyAgent(std::string_view endpoint) {
-  if (!impl_.in_child()) impl_->Tell(Peer{std::string(endpoint)});
+  if (!impl_.in_child()) impl_->Tell(Peer{.endpoint = std::string(endpoint)});
+}
+void Link::OnUnmeasuredPeer(std::string_view endpoint, std::string_view boot_id) {
+  if (impl_.in_child()) return;
+  impl_->Tell(
+      Peer{.unmeasured = true, .endpoint = std::string(endpoint), .boot_id = std::string(boot_id)});
 }
 
 }  // namespace emlio::energy_agent

@@ -34,6 +34,7 @@ class Link : public Observer {
   uint64_t OnEpochBegin(const EpochInfo& info) override;
   void OnEpochEnd(uint64_t number, const EpochWork& work) override;
   void OnEnergyAgent(std::string_view endpoint) override;
+  void OnUnmeasuredPeer(std::string_view endpoint, std::string_view boot_id) override;
 
  private:
   class Impl;

@@ -87,7 +87,9 @@ struct Window {
   energy::WindowWork work;
 };
 struct Peer {
+  bool unmeasured = false;  // its host has no agent: `endpoint` is that of what gives the data
   std::string endpoint;
+  std::string boot_id{};  // of its host, if it is unmeasured and told
 };
 struct Error {
   Code code = Code::kInternal;

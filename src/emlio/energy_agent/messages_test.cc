@@ -61,7 +61,8 @@ std::vector<AnyMessage> Samples() {
   figures.sinks.push_back({"influx", "http://db:8086", 5, 1, 2, 3, "HTTP 503"});
   samples.push_back(figures);
   samples.push_back(Window{3, {"read", "", -1, -1}, 5, 0, {}});
-  samples.push_back(Peer{"tcp://storage:7778"});
+  samples.push_back(Peer{.endpoint = "tcp://storage:7778"});
+  samples.push_back(Peer{.unmeasured = true, .endpoint = "tcp://storage:7777", .boot_id = "b"});
   samples.push_back(Error{Code::kNotFound, "text", "run"});
   samples.push_back(GetTicks{"run", 17});
   samples.push_back(Ticks{"run", 17, 19, {std::string("\0\xff\x80 no text", 11)}, true, true});

@@ -31,6 +31,9 @@ constexpr int64_t kRedialNs = kNsPerSecond;
 constexpr int64_t kLastDialsNs = 3 * kNsPerSecond;  // at the end, to one that was lost
 constexpr size_t kMaxWaitingTicks = 6000;           // of a node
 constexpr char kProgram[] = "emlio";
+constexpr char kNoAgent[] =
+    "data came from this host, and its daemon measures no energy; fix: start 'emlio serve' there "
+    "without --no-energy, or 'emlio energy agent' there and name it with --node";
 
 std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
@@ -84,6 +87,22 @@ class NodeSet::Impl {
       nodes_.push_back(std::move(node));
     }
     dialer_->Wake();
+  }
+
+  void AddUnmeasured(std::string_view endpoint, std::string_view boot_id) EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    for (const Node& node : nodes_) {
+      if (node.report.endpoint == endpoint) return;
+    }
+    Node node;
+    node.has_agent = false;
+    node.failed = true;
+    node.report.endpoint = endpoint;
+    node.report.boot_id = boot_id;
+    node.report.role = "storage";
+    node.report.joined_late = passed_;
+    node.report.cause = kNoAgent;
+    nodes_.push_back(std::move(node));
   }
 
   std::vector<NodeReport> Begin() EMLIO_EXCLUDES(mu_) {
@@ -150,6 +169,7 @@ class NodeSet::Impl {
  private:
   struct Node {
     NodeReport report;
+    bool has_agent = true;
     ConnectionId connection = 0;  // 0: none
     bool connected = false;
     bool greeted = false;
@@ -193,6 +213,13 @@ class NodeSet::Impl {
       if (report.state == NodeState::kLost && measured.count(report.boot_id) > 0) {
         report.state = NodeState::kSameHost;
       }
+    }
+    // A daemon without an agent on a host that has another one: what is to be said of the host is
+    // said of that.
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].has_agent || !IsKnownHost(nodes_[i])) continue;
+      reports[i].state = NodeState::kSameHost;
+      reports[i].cause.clear();
     }
     return reports;
   }
@@ -278,14 +305,15 @@ class NodeSet::Impl {
     Send(node, GetTicks{options_.run_id, node->next_tick});
   }
 
-  // Whether the coordinator, or a node before this one, is the same host.
+  // Whether the coordinator, or the agent of a node before this one, is on the same host. For a
+  // node without an agent all others are before it.
   bool IsKnownHost(const Node& node) const EMLIO_REQUIRES(mu_) {
     const std::string& boot = node.report.boot_id;
     if (boot.empty()) return false;
     if (boot == options_.boot_id) return true;
     for (const Node& other : nodes_) {
-      if (&other == &node) return false;
-      if (other.report.boot_id == boot) return true;
+      if (&other == &node && node.has_agent) return false;
+      if (other.has_agent && other.report.boot_id == boot) return true;
     }
     return false;
   }
@@ -503,6 +531,9 @@ Result<std::unique_ptr<NodeSet>> NodeSet::Start(NodeSetOptions options) {
 NodeSet::NodeSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 NodeSet::~NodeSet() = default;
 void NodeSet::Add(std::string_view endpoint) { impl_->Add(endpoint); }
+void NodeSet::AddUnmeasured(std::string_view endpoint, std::string_view boot_id) {
+  impl_->AddUnmeasured(endpoint, boot_id);
+}
 std::vector<NodeReport> NodeSet::Begin() { return impl_->Begin(); }
 std::vector<NodeReport> NodeSet::End() { return impl_->End(); }
 std::vector<NodeReport> NodeSet::Snapshot() const { return impl_->Snapshot(); }

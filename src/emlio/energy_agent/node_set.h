@@ -27,7 +27,7 @@ enum class NodeState {
   // its agent ended before the run, and there are no figures of its own.
   kSameHost,
   kLost,         // its agent did not answer any more when the run ended
-  kUnreachable,  // its agent never answered
+  kUnreachable,  // its agent never answered, or it has none
   kRefused,      // it did, but would not measure
 };
 // "whole", "same_host", "lost", "unreachable", "refused".
@@ -92,6 +92,10 @@ class NodeSet {
 
   // "tcp://host:port" or "host:port"; one that is there already changes nothing. Returns at once.
   void Add(std::string_view endpoint);
+  // A host of the run that nobody measures, by the endpoint of the daemon that sends data from it:
+  // the total is not whole without it. `boot_id`: which host, if known; it is no node of its own
+  // when somebody measures that one.
+  void AddUnmeasured(std::string_view endpoint, std::string_view boot_id);
   // The barrier: the run begins now, on all nodes added by then. Waits until each has started or
   // cannot: connect_timeout_ms at most. The reports tell which could not.
   std::vector<NodeReport> Begin();

@@ -241,6 +241,45 @@ TEST(NodesTest, ANodeThatCannotBeReachedIsNamed) {
   EXPECT_FALSE(TotalOf("", nullptr, nodes).joules);
 }
 
+TEST(NodesTest, AHostThatNobodyMeasuresMakesTheTotalIncomplete) {
+  const NodeProcess one("one");
+  NodeSetOptions options;
+  options.run_id = "run";
+  options.boot_id = "here";
+  auto nodes = NodeSet::Start(std::move(options));
+  ASSERT_TRUE(nodes.ok());
+  (*nodes)->AddUnmeasured("tcp://early:7777", "boot of early");  // before its host's agent is known
+  (*nodes)->Add(one.endpoint());
+  ASSERT_EQ((*nodes)->Begin().size(), 2U);
+  (*nodes)->AddUnmeasured("tcp://dark:7777", "");
+  (*nodes)->AddUnmeasured("tcp://dark:7777", "");
+  (*nodes)->AddUnmeasured("tcp://here:7777", "here");
+  std::string boot_of_one;
+  for (const NodeReport& node : (*nodes)->Snapshot()) {
+    if (node.node == "one") boot_of_one = node.boot_id;
+  }
+  (*nodes)->AddUnmeasured("tcp://one:7777", boot_of_one);
+  Sleep(300);
+  const std::vector<NodeReport> ended = (*nodes)->End();
+  ASSERT_EQ(ended.size(), 5U);
+  EXPECT_EQ(ended[0].state, NodeState::kUnreachable);
+  EXPECT_EQ(ended[1].state, NodeState::kWhole) << ended[1].cause;
+  EXPECT_EQ(ended[2].state, NodeState::kUnreachable);
+  EXPECT_TRUE(ended[2].joined_late);
+  EXPECT_EQ(ended[3].state, NodeState::kSameHost) << "the coordinator's";
+  EXPECT_EQ(ended[4].state, NodeState::kSameHost) << "that of an agent";
+  energy::Total own;
+  own.joules = 1;
+  own.state = energy::State::kMeasured;
+  const RunTotal total = TotalOf("here", &own, ended);
+  EXPECT_FALSE(total.complete);
+  EXPECT_FALSE(total.joules);
+  ASSERT_EQ(total.missing.size(), 2U);
+  EXPECT_EQ(total.missing[0].first, "tcp://early:7777");
+  EXPECT_EQ(total.missing[1].first, "tcp://dark:7777");
+  EXPECT_THAT(total.missing[1].second, ::testing::HasSubstr("fix: start 'emlio serve'"));
+}
+
 TEST(NodesTest, ANodeFoundLateHasTheEnergyFromTheBeginOn) {
   const NodeProcess a("a");
   const NodeProcess late("late");

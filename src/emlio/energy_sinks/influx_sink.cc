@@ -283,8 +283,7 @@ void InfluxSink::Shared::Run() {
   const MutexLock lock(mu);
   if (report.points_dropped + report.points_refused > 0) {
     LogWarning(
-        "energy: InfluxDB at {} lacks {} points that it refused and {} that could not wait for it; "
-        "the store has them",
+        "energy: InfluxDB at {} lacks {} points that it refused and {} that could not wait for it",
         report.target, report.points_refused, report.points_dropped);
   }
   ended = true;

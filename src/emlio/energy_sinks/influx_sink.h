@@ -47,7 +47,7 @@ struct InfluxOptions {
 
 // Sends one node's samples to InfluxDB, or to what speaks its line protocol, on a thread of its own
 // (METRICS.md section 10). Neither a slow nor a dead database delays who appends. All functions are
-// thread-safe. What was dropped is in the store still: `emlio energy export --format influx`.
+// thread-safe. What was dropped can be had from a store of the run, where the caller keeps one.
 class InfluxSink {
  public:
   // kInvalidArgument: options that can never work. Whether the database is there shows later.

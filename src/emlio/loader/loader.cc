@@ -361,6 +361,8 @@ class Loader::Impl : public SourceClient::Owner {
     for (const auto& source : sources_) {
       if (const std::string agent = source->energy_agent(); !agent.empty()) {
         options_.observer->OnEnergyAgent(agent);
+      } else {
+        options_.observer->OnUnmeasuredPeer(source->endpoint(), source->boot_id());
       }
     }
   }

@@ -208,6 +208,7 @@ Status SourceClient::HandleControl(wire::AnyMessage message) {
                                      welcome->version, wire::kProtocolVersion));
     }
     energy_port_ = welcome->energy_port;
+    boot_id_ = welcome->boot_id;
     return OkStatus();
   }
   if (const auto* page = std::get_if<wire::ManifestPage>(&message)) {

@@ -67,6 +67,9 @@ class SourceClient {
 
   // "tcp://host:port" of the agent that measures the daemon's host; empty: it told of none.
   std::string energy_agent() const;
+  // "tcp://host:port" of the daemon, and the boot id of its host; empty: it did not tell.
+  const std::string& endpoint() const { return options_.endpoint; }
+  const std::string& boot_id() const { return boot_id_; }
 
   // Opens a session: sends Open, supplies `merged` if the daemon asks for it, and joins the streams
   // once Opened has come. The session before it, if any, is closed.
@@ -128,6 +131,7 @@ class SourceClient {
   daemon::ManifestAssembler assembler_{kMaxManifestBytes};
   dataset::Manifest manifest_;
   uint16_t energy_port_ = 0;
+  std::string boot_id_;
   // A Join was answered by an Error. The session has ended then, and the control connection tells
   // why; this is what is said if it does not.
   wire::Error join_refused_;

@@ -35,6 +35,11 @@ inline std::vector<Sample> Samples() {
                                                .run_id = SampleHash(0xa0),
                                                .datasets = {"train"},
                                                .energy_port = 7778}});
+  samples.push_back({"welcome_boot", Welcome{.version = 1,
+                                             .agent = "emlio/0.1.0",
+                                             .run_id = SampleHash(0xa0),
+                                             .datasets = {"train"},
+                                             .boot_id = "0d1b7a35-9b6c-4c53-8f0e-2a44c3d1e6f7"}});
   samples.push_back({"describe", Describe{.dataset = "train"}});
   samples.push_back({"manifest_page", ManifestPage{.dataset = "train",
                                                    .digest = SampleHash(0x10),

@@ -53,6 +53,7 @@ struct Welcome {
   Hash128 run_id{};                   // differs each time a daemon process starts
   std::vector<std::string> datasets;  // names that may be opened
   uint16_t energy_port = 0;           // of the agent that measures this host; 0: none
+  std::string boot_id{};              // of the host: which host it is; empty: not told
 };
 
 // Asks for the manifest of a data set; answered by Manifest pages or Error.

@@ -58,6 +58,7 @@ struct Schema<Welcome> {
     io.Hash("run", m.run_id);
     io.Texts("datasets", m.datasets, kMaxDatasets);
     io.NumberOr("energy", m.energy_port, 0, 0, 0xffff);
+    io.TextOr("boot", m.boot_id);
   }
 };
 
