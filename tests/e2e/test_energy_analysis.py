@@ -113,6 +113,10 @@ def test_stages_are_run_apart_and_reported(
     report = energy(emlio, tmp_path, "report", *select, "--facts", facts)
     assert report["headline"] is None
     assert "system.turbo" in report["no_headline"]
+    # What a report finds itself nobody may say.
+    facts.write_text(json.dumps(said | {"quality": {"meter": "validated by NIST"}}))
+    refused = energy(emlio, tmp_path, "report", *select, "--facts", facts, code=2)
+    assert "quality.meter" in refused["error"]["message"]
     node = report["nodes"][0]["name"]
     facts.write_text(json.dumps(said | {"nodes": {node: dict.fromkeys(NODE_FACTS, "x")}}))
     report = energy(emlio, tmp_path, "report", *select, "--facts", facts, "--html", page)

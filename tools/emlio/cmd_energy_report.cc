@@ -89,6 +89,7 @@ Status AddFacts(const std::string& path, analysis::ReportInput* input) {
   rest.erase("nodes");
   auto flat = analysis::FactsOf(rest.dump());
   if (!flat.ok()) return flat.status().WithContext(path);
+  EMLIO_RETURN_IF_ERROR(analysis::CheckSaidFacts(*flat).WithContext(path));
   input->facts = *std::move(flat);
   return OkStatus();
 }
