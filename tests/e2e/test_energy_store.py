@@ -93,7 +93,7 @@ def test_a_store_that_cannot_be_written_stops_no_run(
     assert done.stdout == "ran\n"
     assert "will not be in the store" in done.stderr
     done = emlio("energy", "record", "--store", other, "--json", "-", "--", "true")
-    assert "not a database" in json.loads(done.stdout)["store_cause"]
+    assert "is no store of energy runs" in json.loads(done.stdout)["store_cause"]
     assert other.read_text() == "something else\n"
 
 
