@@ -270,7 +270,7 @@ def test_a_host_whose_agent_ends_early_stays_one_node(
     finally:
         second.terminate()
         second.wait(DEADLINE_S)
-    assert result["total"]["joules"] == pytest.approx(
+    assert result["run"]["total"]["joules"] == pytest.approx(
         2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
     )
     nodes = rows(store, "SELECT id, name FROM node")
