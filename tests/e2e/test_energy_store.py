@@ -93,7 +93,7 @@ def test_a_store_that_cannot_be_written_stops_no_run(
     assert done.stdout == "ran\n"
     assert "will not be in the store" in done.stderr
     done = emlio("energy", "record", "--store", other, "--json", "-", "--", "true")
-    assert "not a database" in json.loads(done.stdout)["store_cause"]
+    assert "is no store of energy runs" in json.loads(done.stdout)["store_cause"]
     assert other.read_text() == "something else\n"
 
 
@@ -270,7 +270,7 @@ def test_a_host_whose_agent_ends_early_stays_one_node(
     finally:
         second.terminate()
         second.wait(DEADLINE_S)
-    assert result["total"]["joules"] == pytest.approx(
+    assert result["run"]["total"]["joules"] == pytest.approx(
         2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
     )
     nodes = rows(store, "SELECT id, name FROM node")

@@ -62,10 +62,10 @@ std::vector<AnyMessage> Samples() {
   samples.push_back(figures);
   samples.push_back(Window{3, {"read", "", -1, -1}, 5, 0, {}});
   samples.push_back(Peer{.endpoint = "tcp://storage:7778"});
-  samples.push_back(Peer{.unmeasured = true, .endpoint = "tcp://storage:7777", .boot_id = "b"});
   samples.push_back(Error{Code::kNotFound, "text", "run"});
   samples.push_back(GetTicks{"run", 17});
   samples.push_back(Ticks{"run", 17, 19, {std::string("\0\xff\x80 no text", 11)}, true, true});
+  samples.push_back(Peer{.unmeasured = true, .endpoint = "tcp://storage:7777", .boot_id = "b"});
   return samples;
 }
 
@@ -93,6 +93,9 @@ TEST(AgentMessagesTest, FieldsAreWhereTheyBelong) {
   EXPECT_FALSE(figures.watts[1]);
   EXPECT_EQ(figures.sinks[0].points_dropped, 2);
   EXPECT_EQ(std::get<Ticks>(*Decode(Encode(Samples()[12]))).data.bytes.size(), 11U);
+  const auto peer = Decode(Encode(Samples().back()));
+  EXPECT_TRUE(std::get<Peer>(*peer).unmeasured);
+  EXPECT_EQ(std::get<Peer>(*peer).boot_id, "b");
   const auto welcome = Decode(Encode(Samples()[1]));
   EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].kind, energy::DomainKind::kDram);
   EXPECT_EQ(std::get<Probed>(*Decode(Encode(Samples()[3]))).at.wall_ns, -6);
