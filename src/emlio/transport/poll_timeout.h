@@ -10,11 +10,6 @@
 
 namespace emlio::transport {
 
-// While a connection is full, Poll returns at least this often, so that its caller tries again.
-// Normally the transport notices by itself, and sooner; libzmq's signal can be swallowed by a send
-// to another connection, though.
-inline constexpr int kRetryFullMs = 10;
-
 // The timeout of a Poll as it runs down; -1 stands for ever.
 class PollTimeout {
  public:

@@ -86,7 +86,6 @@ class ZmtpListener final : public Listener {
         : connection(std::move(fd), "ROUTER", "DEALER", options, &AllocateFrame) {}
     ZmtpConnection connection;
     std::string address;
-    int64_t handshake_deadline_ns = 0;
     bool was_heard = false;     // its owner knows of it
     bool is_listed = false;     // in visits_
     bool watches_room = false;  // epoll tells when the kernel takes more
@@ -207,8 +206,7 @@ void ZmtpListener::Accept(int64_t now_ns) {
     auto& peer = peers_[id];
     peer = std::make_unique<Peer>(Descriptor(fd), options_);
     peer->address = NumericEndpoint(reinterpret_cast<const sockaddr*>(&from), size);
-    peer->handshake_deadline_ns = now_ns + kHandshakeNs;
-    handshakes_.emplace_back(peer->handshake_deadline_ns, id);
+    handshakes_.emplace_back(now_ns + kHandshakeNs, id);
     epoll_.Add(fd, EPOLLIN, id);
     peer->connection.Flush();
     AfterWriting(id, peer.get());
