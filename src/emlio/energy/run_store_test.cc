@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "emlio/base/fork_testing.h"
+#include "emlio/base/log.h"
 #include "emlio/energy/detect.h"
 #include "emlio/energy/sqlite.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -539,6 +540,30 @@ TEST_F(RunStoreTest, AProcessThatIsKilledLosesNothingThatWasWritten) {
   EXPECT_EQ(Read()->FindRun("a")->exit_status, 137);
 }
 
+TEST_F(RunStoreTest, ProcessesThatMakeOneStoreAtOnceAllGetIt) {
+  constexpr int kProcesses = 4;
+  constexpr int kStores = 30;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    children.push_back(fork());
+    ASSERT_GE(children.back(), 0);
+    if (children.back() != 0) continue;
+    for (int store = 0; store < kStores; ++store) {
+      const auto opened = RunStore::Open(folder_.File(std::to_string(store) + ".db"));
+      if (opened.ok()) continue;
+      LogError("{}", opened.status().ToString());  // the parent cannot say why
+      _exit(1);
+    }
+    _exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+}
+
 TEST_F(RunStoreTest, SeveralProcessesWriteIntoOneFile) {
   constexpr int kProcesses = 4;
   constexpr int64_t kTicks = 700;
@@ -549,7 +574,10 @@ TEST_F(RunStoreTest, SeveralProcessesWriteIntoOneFile) {
     if (children.back() != 0) continue;
     // All make the file at once; one of them begins the run.
     auto store = RunStore::Open(path_);
-    if (!store.ok()) _exit(1);
+    if (!store.ok()) {
+      LogError("{}", store.status().ToString());  // the parent cannot say why
+      _exit(1);
+    }
     (void)(*store)->BeginRun(SomeRun("a"));
     const auto node = (*store)->AddNode("a", SomeNode("node-" + std::to_string(i)));
     if (!node.ok()) _exit(2);

@@ -202,11 +202,19 @@ struct Identity {
   bool empty() const { return application == 0 && version == 0 && tables == 0; }
 };
 
+// To be called in a transaction: another process may be making the store at this moment.
 Result<Identity> IdentityOf(Sqlite& database) {
   Identity identity;
   EMLIO_ASSIGN_OR_RETURN(identity.application, database.QueryInt("PRAGMA application_id"));
   EMLIO_ASSIGN_OR_RETURN(identity.version, database.QueryInt("PRAGMA user_version"));
   EMLIO_ASSIGN_OR_RETURN(identity.tables, database.QueryInt("SELECT count(*) FROM sqlite_master"));
+  return identity;
+}
+
+Result<Identity> ReadIdentity(Sqlite& database) {
+  EMLIO_RETURN_IF_ERROR(database.Execute("BEGIN"));
+  auto identity = IdentityOf(database);
+  (void)database.Execute("ROLLBACK");  // nothing was written
   return identity;
 }
 
@@ -250,7 +258,7 @@ Status NoStore(const std::string& path, const Status& status) {
 
 // Makes a store of an empty database, and of one of an earlier version one of this.
 Status Prepare(const std::string& path, Sqlite& database) {
-  const auto identity = IdentityOf(database);
+  const auto identity = ReadIdentity(database);
   if (!identity.ok()) return NoStore(path, identity.status());
   if (!identity->empty()) EMLIO_RETURN_IF_ERROR(CheckIdentity(path, *identity));
   // Of the file, not of this connection: all later ones use it too.
@@ -296,7 +304,7 @@ Result<Sqlite> OpenStoreForReading(const std::string& path) {
   if (!S_ISREG(facts.st_mode)) return InvalidArgument(path + " is not a file");
   EMLIO_ASSIGN_OR_RETURN(Sqlite database, Sqlite::Open(path, Sqlite::Mode::kRead));
   database.SetBusyTimeout(kNsPerSecond);
-  auto identity = IdentityOf(database);
+  auto identity = ReadIdentity(database);
   if (!identity.ok() &&
       (identity.status().code() == Code::kPermissionDenied ||
        identity.status().code() == Code::kIo || identity.status().code() == Code::kNotFound)) {
@@ -304,7 +312,7 @@ Result<Sqlite> OpenStoreForReading(const std::string& path) {
     // writes, unless it is there.
     if (stat((path + "-wal").c_str(), &facts) == 0) return identity.status();
     EMLIO_ASSIGN_OR_RETURN(database, Sqlite::Open(path, Sqlite::Mode::kReadImmutable));
-    identity = IdentityOf(database);
+    identity = ReadIdentity(database);
   }
   if (!identity.ok()) return NoStore(path, identity.status());
   if (identity->empty()) {
