@@ -106,7 +106,7 @@ def _figure(
 
 
 def _panel(axes: "Axes", title: str, rtts_ms: Sequence[float]) -> None:
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import LogFormatter, NullFormatter, StrMethodFormatter
 
     axes.set_title(title)
     axes.set_xlabel("round-trip time, ms")
@@ -115,7 +115,7 @@ def _panel(axes: "Axes", title: str, rtts_ms: Sequence[float]) -> None:
     axes.set_xticks(rtts_ms, [f"{rtt_ms:g}" for rtt_ms in rtts_ms])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(LogFormatter())  # says less the more powers of ten there are
     axes.tick_params(axis="y", which="minor", labelsize="x-small")
     axes.grid(visible=True, which="major", alpha=0.3)
 
