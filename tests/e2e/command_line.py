@@ -18,7 +18,10 @@ RECORD_BYTES = 1000
 SHARDS = 3
 FRAMED_BYTES = 12 + RECORD_BYTES + 4
 
+MANY_RUNS_S = 120  # the same, for subcommands that run a command again and again
+
 Emlio = Callable[..., "subprocess.CompletedProcess[str]"]
+Energy = Callable[..., dict[str, Any]]
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -53,6 +56,21 @@ def run_emlio(
     if code is not None:
         assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
+
+
+def run_energy(
+    emlio: Emlio,
+    tmp_path: Path,
+    subcommand: str,
+    *args: object,
+    code: int = 0,
+    deadline_s: float = MANY_RUNS_S,
+) -> dict[str, Any]:
+    """What a subcommand of `emlio energy` wrote as JSON."""
+    report = tmp_path / f"{subcommand}.json"
+    emlio("energy", subcommand, "--json", report, *args, code=code, deadline_s=deadline_s)
+    result: dict[str, Any] = json.loads(report.read_text())
+    return result
 
 
 def make_shards(emlio: Emlio, folder: Path) -> Path:

@@ -7,11 +7,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from command_line import Emlio, make_shards, run_emlio
+from command_line import Emlio, Energy, make_shards, run_emlio, run_energy
 from daemon_process import Daemon, Serve, start_daemon
+from energy_host import EnergyHost, two_sockets
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -35,6 +37,44 @@ def emlio(emlio_bin: str, tmp_path: Path) -> Emlio:
 def shards(emlio: Emlio, tmp_path: Path) -> Path:
     """A folder of 3 shards of 100 records of 1000 bytes each."""
     return make_shards(emlio, tmp_path / "shards")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[EnergyHost]:
+    """Two sockets with memory, whose power is known."""
+    with two_sockets(tmp_path / "host", boot_id="here") as made:
+        yield made
+
+
+@pytest.fixture
+def bare_root(tmp_path: Path) -> Path:
+    """A host without any counter."""
+    root = tmp_path / "bare"
+    (root / "proc").mkdir(parents=True)
+    (root / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n")
+    return root
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Where a test keeps runs."""
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def energy(emlio: Emlio, tmp_path: Path) -> Energy:
+    """Runs a subcommand of `emlio energy`: energy("report", ..., code=0) is what it found."""
+    return functools.partial(run_energy, emlio, tmp_path)
+
+
+@pytest.fixture
+def energy_here(energy: Energy, host: EnergyHost, store: Path) -> Energy:
+    """The same for those that measure: on `host`, with the runs kept in `store`."""
+
+    def measure(subcommand: str, *args: object, code: int = 0) -> dict[str, Any]:
+        return energy(subcommand, "--root", host.root, "--store", store, *args, code=code)
+
+    return measure
 
 
 @pytest.fixture

@@ -5,18 +5,15 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from command_line import Emlio
+from command_line import Emlio, Energy
 from dithered_job import IDLE_WATTS, STAGE_WATTS
-from energy_host import TWO_SOCKETS_WATTS, EnergyHost, Zone, two_sockets
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, Zone
 
-MANY_RUNS_S = 120  # against hangs only
 DITHERED = Path(__file__).with_name("dithered_job.py")
 
 # On a busy machine whoever moves counters is late.
@@ -47,34 +44,12 @@ NODE_FACTS = [
 ]
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[EnergyHost]:
-    """Two sockets with memory."""
-    with two_sockets(tmp_path / "host") as made:
-        yield made
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Where runs are kept."""
-    return tmp_path / "runs.emlio"
-
-
-def energy(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
-    """What a subcommand wrote as JSON."""
-    report = tmp_path / "report.json"
-    emlio("energy", args[0], "--json", report, *args[1:], code=code, deadline_s=MANY_RUNS_S)
-    result: dict[str, Any] = json.loads(report.read_text())
-    return result
-
-
 def test_stages_are_run_apart_and_reported(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+    emlio: Emlio, tmp_path: Path, store: Path, energy: Energy, energy_here: Energy
 ) -> None:
     # A busy machine may cost a run or two its resolution.
-    common = ["--root", host.root, "--store", store, "--interval-ms", "20", "--rounds", "6"]
-    common.append("--shapley")
-    result = energy(emlio, tmp_path, "stages", *common, "--", "sh", "-c", PIPELINE)
+    often = ["--interval-ms", "20", "--rounds", "6", "--shapley"]
+    result = energy_here("stages", *often, "--", "sh", "-c", PIPELINE)
     sets = {one["stages"]: one for one in result["ladder"]["sets"]}
     assert set(sets) == {"read", "read,preprocess", "read,preprocess,train", "train"}
     for one in sets.values():
@@ -110,16 +85,16 @@ def test_stages_are_run_apart_and_reported(
     }
     facts.write_text(json.dumps(said))
     select = ["--store", store, "--where", f"experiment={result['experiment']}"]
-    report = energy(emlio, tmp_path, "report", *select, "--facts", facts)
+    report = energy("report", *select, "--facts", facts)
     assert report["headline"] is None
     assert "system.turbo" in report["no_headline"]
     # What a report finds itself nobody may say.
     facts.write_text(json.dumps(said | {"quality": {"meter": "validated by NIST"}}))
-    refused = energy(emlio, tmp_path, "report", *select, "--facts", facts, code=2)
+    refused = energy("report", *select, "--facts", facts, code=2)
     assert "quality.meter" in refused["error"]["message"]
     node = report["nodes"][0]["name"]
     facts.write_text(json.dumps(said | {"nodes": {node: dict.fromkeys(NODE_FACTS, "x")}}))
-    report = energy(emlio, tmp_path, "report", *select, "--facts", facts, "--html", page)
+    report = energy("report", *select, "--facts", facts, "--html", page)
     assert report["no_headline"] == ""
     assert "total energy" in report["headline"]
     assert "no baseline subtracted" in report["headline"]
@@ -140,13 +115,13 @@ def test_stages_are_run_apart_and_reported(
 
 
 def test_stages_of_a_job_that_dithers_are_told_apart(
-    emlio: Emlio, tmp_path: Path, store: Path
+    tmp_path: Path, store: Path, energy: Energy
 ) -> None:
     package = Zone("intel-rapl:0", "package-0", IDLE_WATTS, watts_file="watts")
     with EnergyHost(tmp_path / "host", [package]) as host:
         common = ["--root", host.root, "--store", store, "--interval-ms", "20", "--block-ms", "300"]
         job = ["--", sys.executable, DITHERED, host.root / "watts"]
-        result = energy(emlio, tmp_path, "stages", *common, "--dither", "--blocks", "48", *job)
+        result = energy("stages", *common, "--dither", "--blocks", "48", *job)
     regression = result["regression"]
     assert regression["r_squared"] > 0.95
     assert regression["constant_watts"]["value"] == pytest.approx(IDLE_WATTS, abs=10)
@@ -159,23 +134,13 @@ def test_stages_of_a_job_that_dithers_are_told_apart(
         assert found[stage]["vif"] < 10
     # The same run again, from the store.
     again = energy(
-        emlio,
-        tmp_path,
-        *("stages", "--store", store, "--block-ms", "300", "--regress", result["run"]),
+        *("stages", "--store", store, "--block-ms", "300"), *("--regress", result["run"])
     )
     assert again["regression"] == regression
 
 
-def test_runs_that_fail_are_listed_and_not_counted(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
-) -> None:
-    result = energy(
-        emlio,
-        tmp_path,
-        *("stages", "--root", host.root, "--store", store),
-        *("--", "sh", "-c", "test $EMLIO_STAGES != train"),
-        code=1,
-    )
+def test_runs_that_fail_are_listed_and_not_counted(energy_here: Energy) -> None:
+    result = energy_here("stages", "--", "sh", "-c", "test $EMLIO_STAGES != train", code=1)
     assert "T has 0" in result["no_stages"]
     failed = [run for run in result["these"]["runs"] if run["failure"]]
     assert len(failed) == 5
@@ -183,22 +148,14 @@ def test_runs_that_fail_are_listed_and_not_counted(
 
 
 def test_a_host_without_counters_gives_a_report_without_joules(
-    emlio: Emlio, tmp_path: Path, store: Path
+    tmp_path: Path, bare_root: Path, store: Path, energy: Energy
 ) -> None:
-    root = tmp_path / "bare"
-    (root / "proc").mkdir(parents=True)
-    (root / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n")
-    energy(
-        emlio,
-        tmp_path,
-        *("stages", "--root", root, "--store", store, "--", "true"),
-        code=1,
-    )
+    energy("stages", "--root", bare_root, "--store", store, "--", "true", code=1)
     model = tmp_path / "model.json"
     model.write_text(
         json.dumps({"name": "tdp", "source": "a data sheet", "error_percent": 40, "watts": 100})
     )
-    report = energy(emlio, tmp_path, "report", "--store", store, "--model", model)
+    report = energy("report", "--store", store, "--model", model)
     modelled = report["modelled"][0]
     assert modelled["joules"] > 0
     assert modelled["label"] == "modelled"
@@ -211,53 +168,30 @@ def test_a_host_without_counters_gives_a_report_without_joules(
     assert report["headline"] is None
 
 
-def test_a_baseline_of_short_runs_is_refused(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
-) -> None:
-    result = energy(
-        emlio,
-        tmp_path,
-        *("baseline", "--root", host.root, "--store", store, "--", "sleep", "0.4"),
-        code=1,
-    )
+def test_a_baseline_of_short_runs_is_refused(energy_here: Energy) -> None:
+    result = energy_here("baseline", "--", "sleep", "0.4", code=1)
     assert result["baseline"] is None
     assert len(result["runs"]) == 3
     assert "at least 60 s are needed" in result["error"]["message"]
 
 
 def test_short_runs_are_no_levels_for_a_meter(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
+    tmp_path: Path, store: Path, energy: Energy, energy_here: Energy
 ) -> None:
-    taken = energy(
-        emlio,
-        tmp_path,
-        *("baseline", "--root", host.root, "--store", store, "--", "sleep", "1.2"),
-        code=1,
-    )
+    taken = energy_here("baseline", "--", "sleep", "1.2", code=1)
     run = taken["runs"][0]
     series = tmp_path / "meter.csv"
+    compare = ("meter", "--store", store, "--series", series, run, run, run)
     series.write_text("time,watts\n1780000000,100\n")
-    result = energy(
-        emlio,
-        tmp_path,
-        *("meter", "--store", store, "--series", series, run, run, run),
-        code=1,
-    )
+    result = energy(*compare, code=1)
     assert "no time in common" in result["error"]["message"]
     series.write_text("time,watts\nnow,100\n")
-    result = energy(
-        emlio,
-        tmp_path,
-        *("meter", "--store", store, "--series", series, run, run, run),
-        code=1,
-    )
+    result = energy(*compare, code=1)
     assert "line 2: no time" in result["error"]["message"]
 
 
-def test_the_monitor_is_compared_with_its_absence(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
-    result = energy(emlio, tmp_path, "overhead", "--root", host.root, "--", "sleep", "0.3")
+def test_the_monitor_is_compared_with_its_absence(host: EnergyHost, energy: Energy) -> None:
+    result = energy("overhead", "--root", host.root, "--", "sleep", "0.3")
     assert len(result["pairs"]) == 10
     low, high = result["overhead"]["interval_95"]
     assert low <= result["overhead"]["throughput_change_percent"] <= high

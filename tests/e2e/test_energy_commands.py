@@ -9,44 +9,19 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import DEADLINE_S, Emlio
+from command_line import DEADLINE_S, Emlio, Energy
 from daemon_process import Serve
-from energy_agents import start_agent
+from energy_agents import running_agent
 from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 
 # What a test takes for the watts of a host: on a busy machine whoever moves its counters is late.
 CLOSE = 0.1
 SOURCES = {"perf", "powercap", "powercap-mmio", "hwmon", "nvml", "rocm"}
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[EnergyHost]:
-    """Two sockets with memory."""
-    with two_sockets(tmp_path / "host", "compute") as made:
-        yield made
-
-
-@pytest.fixture
-def bare_root(tmp_path: Path) -> Path:
-    """A host without any counter."""
-    root = tmp_path / "bare"
-    (root / "proc").mkdir(parents=True)
-    (root / "proc/cpuinfo").write_text("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n")
-    return root
-
-
-def record(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
-    """What `emlio energy record --json` wrote."""
-    report = tmp_path / "record.json"
-    emlio("energy", "record", "--json", report, *args, code=code)
-    result: dict[str, Any] = json.loads(report.read_text())
-    return result
 
 
 def of(result: dict[str, Any], domain: str) -> dict[str, Any]:
@@ -56,10 +31,8 @@ def of(result: dict[str, Any], domain: str) -> dict[str, Any]:
     return dict(found[0])
 
 
-def test_a_command_is_measured_by_the_counters_of_its_host(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
-    result = record(emlio, tmp_path, "--root", host.root, "--", "sleep", "1.5")
+def test_a_command_is_measured_by_the_counters_of_its_host(energy_here: Energy) -> None:
+    result = energy_here("record", "--", "sleep", "1.5")
     seconds = result["seconds"]
     assert seconds >= 1.5
     assert result["total"]["state"] == "measured"
@@ -74,12 +47,10 @@ def test_a_command_is_measured_by_the_counters_of_its_host(
     assert result["sampler"]["ticks"] > 5
 
 
-def test_the_exit_code_is_that_of_the_command(
-    emlio: Emlio, tmp_path: Path, bare_root: Path
-) -> None:
-    result = record(emlio, tmp_path, "--root", bare_root, "--", "sh", "-c", "exit 7", code=7)
+def test_the_exit_code_is_that_of_the_command(bare_root: Path, energy: Energy) -> None:
+    result = energy("record", "--root", bare_root, "--", "sh", "-c", "exit 7", code=7)
     assert result["exit_code"] == 7
-    result = record(emlio, tmp_path, "--root", bare_root, "--", "sh", "-c", "kill -9 $$", code=137)
+    result = energy("record", "--root", bare_root, "--", "sh", "-c", "kill -9 $$", code=137)
     assert result["exit_code"] == 137
 
 
@@ -108,9 +79,9 @@ def test_a_command_has_to_be_given_behind_two_dashes(emlio: Emlio) -> None:
 
 
 def test_without_counters_the_command_runs_and_no_joule_is_made_up(
-    emlio: Emlio, tmp_path: Path, bare_root: Path
+    bare_root: Path, energy: Energy
 ) -> None:
-    result = record(emlio, tmp_path, "--root", bare_root, "--", "true")
+    result = energy("record", "--root", bare_root, "--", "true")
     assert result["total"]["joules"] is None
     assert result["total"]["state"] == "unavailable"
     assert {one["id"] for one in result["domains"]} == {"package", "dram"}
@@ -162,46 +133,36 @@ def test_what_is_required_to_be_measured_is_checked_before_the_command_starts(
 
 
 def test_every_node_has_to_be_measured_when_that_is_required(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost, bare_root: Path
+    emlio_bin: str, tmp_path: Path, bare_root: Path, store: Path, energy_here: Energy
 ) -> None:
     ran = tmp_path / "ran"
     touch = ["--", "touch", ran]
-    must = ["--require-measured", "--connect-timeout-s", "5", "--root", host.root]
-    store = tmp_path / "a.db"
+    must = ["--require-measured", "--connect-timeout-s", "5"]
     (bare_root / "proc/sys/kernel/random").mkdir(parents=True)
     (bare_root / "proc/sys/kernel/random/boot_id").write_text("11111111-bare\n")
-    agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", bare_root, "--node", "bare")
-    try:
-        result = record(
-            emlio, tmp_path, *must, "--store", store, "--node", endpoint, *touch, code=3
-        )
-    finally:
-        agent.terminate()
-        assert agent.wait(DEADLINE_S) == 0
+    options = ("--root", bare_root, "--node", "bare")
+    with running_agent(emlio_bin, tmp_path, *options) as (agent, endpoint):
+        result = energy_here("record", *must, "--node", endpoint, *touch, code=3)
+    assert agent.returncode == 0
     assert "node bare: " in result["error"]["message"]
     assert [node["node"] for node in result["nodes"]] == ["bare"]
     must[2] = "0.3"
-    result = record(emlio, tmp_path, *must, "--node", "127.0.0.1:1", *touch, code=3)
+    result = energy_here("record", *must, "--node", "127.0.0.1:1", *touch, code=3)
     assert "node tcp://127.0.0.1:1 does not answer" in result["error"]["message"]
     assert not ran.exists()
     assert not store.exists()
-    with two_sockets(tmp_path / "there", "there") as there:
-        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root)
-        try:
-            must[2] = "5"
-            record(emlio, tmp_path, *must, "--node", endpoint, *touch)
-        finally:
-            agent.terminate()
-            assert agent.wait(DEADLINE_S) == 0
+    must[2] = "5"
+    with (
+        two_sockets(tmp_path / "there", "there") as there,
+        running_agent(emlio_bin, tmp_path, "--root", there.root) as (agent, endpoint),
+    ):
+        energy_here("record", *must, "--node", endpoint, *touch)
+    assert agent.returncode == 0
     assert ran.exists()
 
 
-def test_what_is_measured_satisfies_who_requires_it(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
-    result = record(
-        emlio, tmp_path, "--require-measured", "--root", host.root, "--", "sleep", "0.5"
-    )
+def test_what_is_measured_satisfies_who_requires_it(energy_here: Energy) -> None:
+    result = energy_here("record", "--require-measured", "--", "sleep", "0.5")
     assert result["exit_code"] == 0
 
 
@@ -244,7 +205,7 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     )
 
 
-def test_a_command_gets_a_signal_of_timeout_once(emlio_bin: str, tmp_path: Path) -> None:
+def test_a_command_gets_a_signal_of_timeout_once(emlio_bin: str) -> None:
     # It counts until some time after the first.
     script = (
         "import signal, time\n"
@@ -336,15 +297,13 @@ def test_intervals_are_not_compared_over_less_than_the_longest(emlio: Emlio, sec
 
 
 def test_the_storage_node_is_in_the_total_by_default(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+    emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, energy_here: Energy
 ) -> None:
     with two_sockets(tmp_path / "storage", "storage") as storage:
         daemon = serve({"train": shards}, ["--energy-root", str(storage.root)])
         # Nobody tells it of the storage node: the loader finds it.
-        result = record(
-            emlio,
-            tmp_path,
-            *("--root", host.root, "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
+        result = energy_here(
+            *("record", "--", emlio_bin, "pull", f"{daemon.endpoint}/train"),
             *("--batch-size", 10, "--epochs", 2),
         )
     assert result["total"]["joules"] is not None or result["seconds"] < 1
@@ -364,27 +323,26 @@ def test_the_storage_node_is_in_the_total_by_default(
     served = [one for one in node["windows"] if one["name"] == "serve"]
     assert [one["epoch"] for one in served] == [0, 1]
     assert [one["bytes"] for one in served] == [300_000, 300_000]
-    without = record(
-        emlio,
-        tmp_path,
-        *("--no-find", "--root", host.root, "--", "true"),
-    )
+    without = energy_here("record", "--no-find", "--", "true")
     assert without["nodes"] == []
 
 
 def test_a_storage_node_that_nobody_measures_makes_the_total_incomplete(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+    emlio: Emlio,
+    emlio_bin: str,
+    tmp_path: Path,
+    shards: Path,
+    serve: Serve,
+    store: Path,
+    energy_here: Energy,
 ) -> None:
-    store = tmp_path / "a.db"
     with two_sockets(tmp_path / "storage", "storage") as storage:
         daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(storage.root)])
         pull = [emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10]
         pull += ["--epochs", 2]
         command = ["--", "sh", "-c", 'sleep 1; exec "$@"', "sh", *pull]
-        result = record(emlio, tmp_path, "--root", host.root, "--store", store, *command)
-        unsought = record(
-            emlio, tmp_path, "--no-find", "--root", host.root, "--store", store, *command
-        )
+        result = energy_here("record", *command)
+        unsought = energy_here("record", "--no-find", *command)
         said = emlio("energy", "record", "--no-find", "--no-store", "--", "true").stderr
     assert result["total"]["state"] == "measured"
     total = result["run"]["total"]
@@ -406,13 +364,11 @@ def test_a_storage_node_that_nobody_measures_makes_the_total_incomplete(
 
 
 def test_a_daemon_on_the_measured_host_needs_no_agent(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+    emlio_bin: str, shards: Path, serve: Serve, host: EnergyHost, energy_here: Energy
 ) -> None:
     daemon = serve({"train": shards}, ["--no-energy", "--energy-root", str(host.root)])
-    result = record(
-        emlio,
-        tmp_path,
-        *("--root", host.root, "--", "sh", "-c", 'sleep 1; exec "$@"', "sh"),
+    result = energy_here(
+        *("record", "--", "sh", "-c", 'sleep 1; exec "$@"', "sh"),
         *(emlio_bin, "pull", f"{daemon.endpoint}/train", "--batch-size", 10),
     )
     assert [node["state"] for node in result["nodes"]] == ["same_host"]
@@ -432,20 +388,18 @@ def test_windows_of_the_command_are_listed(
 
 
 def test_nodes_given_by_address_are_summed_behind_a_barrier(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
+    emlio_bin: str, tmp_path: Path, energy: Energy, energy_here: Energy
 ) -> None:
-    with two_sockets(tmp_path / "there", "there") as there:
-        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there")
-        try:
-            result = record(
-                emlio, tmp_path, "--root", host.root, "--node", endpoint, "--", "sleep", "1.5"
-            )
-            same = record(
-                emlio, tmp_path, "--root", there.root, "--node", endpoint, "--", "sleep", "0.5"
-            )
-        finally:
-            agent.terminate()
-            assert agent.wait(DEADLINE_S) == 0
+    with (
+        two_sockets(tmp_path / "there", "there") as there,
+        running_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there") as (
+            agent,
+            endpoint,
+        ),
+    ):
+        result = energy_here("record", "--node", endpoint, "--", "sleep", "1.5")
+        same = energy("record", "--root", there.root, "--node", endpoint, "--", "sleep", "0.5")
+    assert agent.returncode == 0
     total = result["run"]["total"]
     assert total["state"] == "measured"
     assert total["joules"] == pytest.approx(2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE)
@@ -489,14 +443,9 @@ def test_a_report_that_cannot_be_written_at_the_end_does_not_hide_how_the_comman
     assert "No space left on device" in done.stderr
 
 
-def test_a_node_that_is_not_there_makes_the_total_incomplete(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
-    result = record(
-        emlio,
-        tmp_path,
-        *("--root", host.root, "--connect-timeout-s", "0.3", "--node", "127.0.0.1:1"),
-        *("--", "sleep", "1"),
+def test_a_node_that_is_not_there_makes_the_total_incomplete(energy_here: Energy) -> None:
+    result = energy_here(
+        *("record", "--connect-timeout-s", "0.3", "--node", "127.0.0.1:1"), *("--", "sleep", "1")
     )
     assert result["total"]["joules"] is not None
     assert result["run"]["total"]["state"] == "incomplete"

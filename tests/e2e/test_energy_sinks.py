@@ -13,15 +13,14 @@ import sys
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command_line import DEADLINE_S, Emlio, environment, wait_until
+from command_line import DEADLINE_S, Emlio, Energy, environment, wait_until
 from daemon_process import Serve
-from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost
 from scripted_influx import ScriptedInflux, split_line
 
 CLOSE = 0.15  # the host's driver is a thread on a busy machine
@@ -30,25 +29,10 @@ DOMAINS = 5  # and one inside a package
 TO_VERSION_2 = ("--influx-bucket", "energy", "--influx-org", "lab")
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[EnergyHost]:
-    """Two sockets with memory."""
-    with two_sockets(tmp_path / "host") as made:
-        yield made
-
-
 def free_port() -> int:
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return int(made.getsockname()[1])
-
-
-def record(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
-    """What `emlio energy record --json` wrote."""
-    report = tmp_path / "record.json"
-    emlio("energy", "record", "--json", report, *args, code=code)
-    result: dict[str, Any] = json.loads(report.read_text())
-    return result
 
 
 def field(fields: str, name: str) -> float | None:
@@ -85,15 +69,11 @@ def stored_reports(store: Path) -> list[tuple[Any, ...]]:
 
 
 def test_every_sample_of_a_run_is_in_influxdb_and_the_joules_are_right(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
+    emlio: Emlio, store: Path, energy_here: Energy
 ) -> None:
-    store = tmp_path / "runs.db"
     with ScriptedInflux() as influx:
-        result = record(
-            emlio,
-            tmp_path,
-            *("--root", host.root, "--store", store, "--influx-url", influx.url, *TO_VERSION_2),
-            *("--", "sleep", "1.5"),
+        result = energy_here(
+            "record", "--influx-url", influx.url, *TO_VERSION_2, "--", "sleep", "1.5"
         )
         points = dict(influx.points)
     (sink,) = result["sinks"]
@@ -139,9 +119,9 @@ def test_every_sample_of_a_run_is_in_influxdb_and_the_joules_are_right(
 @pytest.mark.parametrize("from_files", [True, False])
 def test_every_version_is_asked_in_its_own_way(
     emlio: Emlio,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     host: EnergyHost,
+    monkeypatch: pytest.MonkeyPatch,
     version: int,
     options: tuple[str, ...],
     path: str,
@@ -171,9 +151,8 @@ def test_every_version_is_asked_in_its_own_way(
 
 
 def test_what_a_dead_database_did_not_take_is_shown_and_stored(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, store: Path
 ) -> None:
-    store = tmp_path / "runs.db"
     url = f"http://127.0.0.1:{free_port()}"
     report = tmp_path / "record.json"
     done = emlio(
@@ -223,21 +202,15 @@ def test_points_that_nothing_has_are_not_said_to_be_in_a_store(
     assert "the store has them" not in said
 
 
-def test_what_a_database_refuses_is_counted(emlio: Emlio, tmp_path: Path, host: EnergyHost) -> None:
+def test_what_a_database_refuses_is_counted(energy_here: Energy) -> None:
     with ScriptedInflux(status=401) as influx:
-        result = record(
-            emlio,
-            tmp_path,
-            *("--root", host.root, "--influx-url", influx.url, *TO_VERSION_2, "--", "true"),
-        )
+        result = energy_here("record", "--influx-url", influx.url, *TO_VERSION_2, "--", "true")
     (sink,) = result["sinks"]
     assert sink["points_refused"] == result["sampler"]["ticks"] * DOMAINS
     assert "401" in sink["last_error"]
 
 
-def test_metrics_are_served_while_the_command_runs(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
+def test_metrics_are_served_while_the_command_runs(emlio: Emlio, host: EnergyHost) -> None:
     port = free_port()
     script = (
         "import time, urllib.request\n"
@@ -333,7 +306,7 @@ def test_an_agent_sends_and_serves_until_it_is_ended(
 
 
 def test_a_daemon_sends_and_serves_its_hosts_samples(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+    emlio: Emlio, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
 ) -> None:
     report, port = tmp_path / "serve.json", free_port()
     with ScriptedInflux() as influx:
@@ -363,9 +336,7 @@ def test_a_daemon_sends_and_serves_its_hosts_samples(
     emlio("serve", f"train={shards}", "--no-energy", "--prometheus-bind", "127.0.0.1:0", code=2)
 
 
-def test_a_real_influxdb_has_the_joules_of_a_run(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
-) -> None:
+def test_a_real_influxdb_has_the_joules_of_a_run(tmp_path: Path, energy_here: Energy) -> None:
     servers = Path(__file__).parents[2] / ".venv/servers/usr/bin"
     program = shutil.which("influxd", path=f"{os.environ['PATH']}:{servers}")
     if program is None:
@@ -395,10 +366,8 @@ def test_a_real_influxdb_has_the_joules_of_a_run(
         server = subprocess.Popen([program, "-config", str(configuration)], stdout=log, stderr=log)
     try:
         wait_until(answers, "InfluxDB answers")
-        result = record(
-            emlio,
-            tmp_path,
-            *("--root", host.root, "--influx-url", f"http://127.0.0.1:{port}"),
+        result = energy_here(
+            *("record", "--influx-url", f"http://127.0.0.1:{port}"),
             *("--influx-version", 1, "--influx-database", "emlio", "--", "sleep", "1.5"),
         )
         run = result["run"]["id"]

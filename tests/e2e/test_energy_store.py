@@ -16,28 +16,13 @@ from typing import Any
 
 import pytest
 
-from command_line import DEADLINE_S, Emlio, environment, wait_until
+from command_line import DEADLINE_S, Emlio, Energy, environment, wait_until
 from daemon_process import Serve
-from energy_agents import start_agent
+from energy_agents import Agent, running_agent
 from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
 from scripted_influx import ScriptedInflux
 
 CLOSE = 0.15  # the host's driver is a thread on a busy machine
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[EnergyHost]:
-    """Two sockets with memory."""
-    with two_sockets(tmp_path / "host", boot_id="here") as made:
-        yield made
-
-
-def energy(emlio: Emlio, tmp_path: Path, *args: object, code: int = 0) -> dict[str, Any]:
-    """What a subcommand wrote as JSON."""
-    report = tmp_path / "report.json"
-    emlio("energy", args[0], "--json", report, *args[1:], code=code)
-    result: dict[str, Any] = json.loads(report.read_text())
-    return result
 
 
 def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
@@ -46,12 +31,12 @@ def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_runs_are_kept_among_the_users_data_and_the_latest_is_reported(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, energy: Energy
 ) -> None:
     # As command_line.environment has it.
     store = tmp_path / "data/emlio/energy.db"
     assert str(store) in emlio("energy", "report", code=1).stderr
-    first = energy(emlio, tmp_path, "record", "--root", host.root, "--", "sleep", "0.5")
+    first = energy("record", "--root", host.root, "--", "sleep", "0.5")
     done = emlio("energy", "record", "--root", host.root, "--", "sleep", "1")
     assert f"is in {store}" in done.stderr
     runs = rows(store, "SELECT id, exit_status FROM run ORDER BY started_wall_ns")
@@ -59,26 +44,24 @@ def test_runs_are_kept_among_the_users_data_and_the_latest_is_reported(
     assert first["store"] == str(store)
     assert len(runs) == 2
     # The joules of the report are those of the ticks and windows in the store.
-    report = energy(emlio, tmp_path, "report")
+    report = energy("report")
     assert [run["id"] for run in report["these"]["runs"]] == [runs[1][0]]
     (run,) = report["these"]["runs"]
     assert run["total"]["joules"] == pytest.approx(TWO_SOCKETS_WATTS * run["seconds"], rel=CLOSE)
-    report = energy(emlio, tmp_path, "report", first["run"]["id"])
+    report = energy("report", first["run"]["id"])
     (run,) = report["these"]["runs"]
     assert run["total"]["joules"] == pytest.approx(first["total"]["joules"], rel=1e-6)
     assert emlio("energy", "export", "--table", "windows").stdout.count("\n") == 2
 
 
 def test_a_run_goes_where_it_is_told_to_or_nowhere(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, energy: Energy
 ) -> None:
     default = tmp_path / "data/emlio/energy.db"
     done = emlio("energy", "record", "--no-store", "--root", host.root, "--", "true")
     assert "is in" not in done.stderr
     store = tmp_path / "a/b/runs.db"
-    result = energy(
-        emlio, tmp_path, "record", "--store", store, "--root", host.root, "--", "sleep", "0.5"
-    )
+    result = energy("record", "--store", store, "--root", host.root, "--", "sleep", "0.5")
     assert result["store"] == str(store)
     assert rows(store, "SELECT id FROM run") == [(result["run"]["id"],)]
     assert not default.exists()
@@ -121,30 +104,18 @@ def test_a_run_that_has_no_place_is_not_left_out_silently(emlio_bin: str, tmp_pa
 
 
 @pytest.fixture
-def two_hosts(
-    emlio_bin: str, tmp_path: Path, host: EnergyHost
-) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+def two_hosts(emlio_bin: str, tmp_path: Path, host: EnergyHost) -> Iterator[Agent]:
     """Beside `host` another one, "there", with an agent: the agent and its endpoint."""
     with two_sockets(tmp_path / "there", boot_id="there") as there:
-        agent, endpoint = start_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there")
-        yield agent, endpoint
-        agent.terminate()
-        agent.wait(DEADLINE_S)
+        options = ("--root", there.root, "--node", "there")
+        with running_agent(emlio_bin, tmp_path, *options) as agent:
+            yield agent
 
 
 def test_samples_figures_and_clocks_of_every_node_are_in_the_store(
-    emlio: Emlio,
-    tmp_path: Path,
-    host: EnergyHost,
-    two_hosts: tuple["subprocess.Popen[bytes]", str],
+    emlio: Emlio, store: Path, energy: Energy, energy_here: Energy, two_hosts: Agent
 ) -> None:
-    store = tmp_path / "runs.db"
-    result = energy(
-        emlio,
-        tmp_path,
-        *("record", "--root", host.root, "--store", store, "--node", two_hosts[1]),
-        *("--", "sleep", "1.5"),
-    )
+    result = energy_here("record", "--node", two_hosts[1], "--", "sleep", "1.5")
     nodes = rows(store, "SELECT id, name, role, sampled, start_barrier_wall_ns FROM node")
     assert len(nodes) == 2
     there = nodes[1]
@@ -177,7 +148,7 @@ def test_samples_figures_and_clocks_of_every_node_are_in_the_store(
     seconds = (max(times) - min(times)) * 1e-6
     assert sampled == pytest.approx(TWO_SOCKETS_WATTS * seconds, rel=CLOSE)
     # Reports are made of the store alone.
-    report = energy(emlio, tmp_path, "report", "--store", store)
+    report = energy("report", "--store", store)
     assert [node["name"] for node in report["nodes"]] == [nodes[0][1], "there"]
     (run,) = report["these"]["runs"]
     assert run["total"]["joules"] == pytest.approx(
@@ -187,12 +158,8 @@ def test_samples_figures_and_clocks_of_every_node_are_in_the_store(
 
 
 def test_a_run_that_is_killed_has_the_samples_of_every_node(
-    emlio_bin: str,
-    tmp_path: Path,
-    host: EnergyHost,
-    two_hosts: tuple["subprocess.Popen[bytes]", str],
+    emlio_bin: str, tmp_path: Path, host: EnergyHost, store: Path, two_hosts: Agent
 ) -> None:
-    store = tmp_path / "runs.db"
     process = subprocess.Popen(
         [
             *(emlio_bin, "energy", "record", "--root", str(host.root), "--store", str(store)),
@@ -219,20 +186,11 @@ def test_a_run_that_is_killed_has_the_samples_of_every_node(
 
 
 def test_a_node_that_is_lost_keeps_its_samples_and_has_no_joules(
-    emlio: Emlio,
-    tmp_path: Path,
-    host: EnergyHost,
-    two_hosts: tuple["subprocess.Popen[bytes]", str],
+    store: Path, energy: Energy, energy_here: Energy, two_hosts: Agent
 ) -> None:
-    store = tmp_path / "runs.db"
     agent, endpoint = two_hosts
     script = f"sleep 2; kill -9 {agent.pid}; sleep 1"
-    energy(
-        emlio,
-        tmp_path,
-        *("record", "--root", host.root, "--store", store, "--node", endpoint),
-        *("--", "sh", "-c", script),
-    )
+    energy_here("record", "--node", endpoint, "--", "sh", "-c", script)
     assert rows(
         store,
         "SELECT node.name, window.state, joules, sum(ticks) > 5 FROM node "
@@ -240,36 +198,23 @@ def test_a_node_that_is_lost_keeps_its_samples_and_has_no_joules(
         "WHERE node.name = 'there' GROUP BY node.id",
     ) == [("there", "unavailable", None, 1)]
     assert [kind for (kind,) in rows(store, "SELECT kind FROM note")] == ["node_lost"]
-    report = energy(emlio, tmp_path, "report", "--store", store)
+    report = energy("report", "--store", store)
     (run,) = report["these"]["runs"]
     assert run["total"]["joules"] is None
 
 
 def test_a_host_whose_agent_ends_early_stays_one_node(
-    emlio: Emlio,
-    emlio_bin: str,
-    tmp_path: Path,
-    host: EnergyHost,
-    two_hosts: tuple["subprocess.Popen[bytes]", str],
+    emlio_bin: str, tmp_path: Path, store: Path, energy_here: Energy, two_hosts: Agent
 ) -> None:
     first, first_endpoint = two_hosts
-    store = tmp_path / "runs.db"
     second_folder = tmp_path / "second"
     second_folder.mkdir()
-    second, second_endpoint = start_agent(
-        emlio_bin, second_folder, "--root", tmp_path / "there", "--node", "there"
-    )
-    try:
-        result = energy(
-            emlio,
-            tmp_path,
-            *("record", "--root", host.root, "--store", store),
-            *("--node", first_endpoint, "--node", second_endpoint),
+    options = ("--root", tmp_path / "there", "--node", "there")
+    with running_agent(emlio_bin, second_folder, *options) as (_, second_endpoint):
+        result = energy_here(
+            *("record", "--node", first_endpoint, "--node", second_endpoint),
             *("--", "sh", "-c", f"sleep 1; kill {first.pid}; sleep 1"),
         )
-    finally:
-        second.terminate()
-        second.wait(DEADLINE_S)
     assert result["run"]["total"]["joules"] == pytest.approx(
         2 * TWO_SOCKETS_WATTS * result["seconds"], rel=CLOSE
     )
@@ -283,28 +228,18 @@ def test_a_host_whose_agent_ends_early_stays_one_node(
 
 
 def test_what_the_sinks_of_a_node_lost_is_in_the_store(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, host: EnergyHost
+    emlio_bin: str, tmp_path: Path, store: Path, energy_here: Energy
 ) -> None:
-    store = tmp_path / "runs.db"
     with (
         two_sockets(tmp_path / "there", boot_id="there") as there,
         ScriptedInflux(status=401) as influx,
-    ):
-        agent, endpoint = start_agent(
+        running_agent(
             *(emlio_bin, tmp_path, "--root", there.root, "--node", "there"),
             *("--influx-url", influx.url, "--influx-bucket", "energy"),
-        )
-        try:
-            wait_until(lambda: len(influx.requests) > 0, "the agent sent something")
-            result = energy(
-                emlio,
-                tmp_path,
-                *("record", "--root", host.root, "--store", store, "--node", endpoint),
-                *("--", "sleep", "0.5"),
-            )
-        finally:
-            agent.terminate()
-            agent.wait(DEADLINE_S)
+        ) as (_, endpoint),
+    ):
+        wait_until(lambda: len(influx.requests) > 0, "the agent sent something")
+        result = energy_here("record", "--node", endpoint, "--", "sleep", "0.5")
     ((node, sink, target, sent, refused),) = rows(
         store,
         "SELECT name, sink, target, points_sent, points_refused FROM sink_report "
@@ -317,17 +252,17 @@ def test_what_the_sinks_of_a_node_lost_is_in_the_store(
 
 
 def test_windows_of_other_processes_of_the_host_are_in_the_store(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, shards: Path, serve: Serve, host: EnergyHost
+    emlio_bin: str,
+    shards: Path,
+    serve: Serve,
+    host: EnergyHost,
+    store: Path,
+    energy: Energy,
+    energy_here: Energy,
 ) -> None:
-    store = tmp_path / "runs.db"
     daemon = serve({"train": shards}, ["--energy-root", str(host.root)])
     pull = f"{emlio_bin} pull {daemon.endpoint}/train --batch-size 10 --epochs 2"
-    result = energy(
-        emlio,
-        tmp_path,
-        *("record", "--root", host.root, "--store", store),
-        *("--", "sh", "-c", f"{pull} && sleep 0.5"),
-    )
+    result = energy_here("record", "--", "sh", "-c", f"{pull} && sleep 0.5")
     assert [node["state"] for node in result["nodes"]] == ["same_host"]
     # One host, and what both of its processes did.
     assert len(rows(store, "SELECT id FROM node")) == 1
@@ -342,15 +277,12 @@ def test_windows_of_other_processes_of_the_host_are_in_the_store(
         ("serve", 0, 300, 300_000, 5),
         ("serve", 1, 300, 300_000, 5),
     ]
-    report = energy(emlio, tmp_path, "report", "--store", store)
+    report = energy("report", "--store", store)
     assert {window["name"] for window in report["windows"]} >= {"epoch", "serve"}
 
 
 def test_the_live_view_has_a_line_for_every_node(
-    emlio_bin: str,
-    tmp_path: Path,
-    host: EnergyHost,
-    two_hosts: tuple["subprocess.Popen[bytes]", str],
+    emlio_bin: str, tmp_path: Path, host: EnergyHost, two_hosts: Agent
 ) -> None:
     terminal, other_end = pty.openpty()
     process = subprocess.Popen(

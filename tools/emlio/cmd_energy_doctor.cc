@@ -12,6 +12,7 @@
 #include "console.h"
 #include "emlio/base/clock.h"
 #include "emlio/base/log.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/self_check.h"
 #include "energy_commands.h"
@@ -75,8 +76,7 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bo
 }
 
 void Print(const energy::Monitor& monitor, const Diagnosis& diagnosis) {
-  const double seconds =
-      static_cast<double>(diagnosis.idle.end_ns - diagnosis.idle.begin_ns) * 1e-9;
+  const double seconds = Seconds(diagnosis.idle.end_ns - diagnosis.idle.begin_ns);
   fmt::print("{}: {}{}\n\n", monitor.node(),
              diagnosis.idle.total.joules ? "energy can be measured here"
                                          : "the host's total energy cannot be measured here",
@@ -122,8 +122,7 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command) {
   const auto diagnosis = Diagnose(**monitor, command.source.host.root, command.load_memory);
   if (!diagnosis.ok()) return report.Finish(diagnosis.status(), std::move(json));
 
-  const double seconds =
-      static_cast<double>(diagnosis->idle.end_ns - diagnosis->idle.begin_ns) * 1e-9;
+  const double seconds = Seconds(diagnosis->idle.end_ns - diagnosis->idle.begin_ns);
   json["node"] = (*monitor)->node();
   json["measurable"] = diagnosis->idle.total.joules.has_value();
   json["cpu"] = CpuJson((*monitor)->cpu());

@@ -10,6 +10,7 @@
 
 #include "console.h"
 #include "emlio/base/file.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/run_store.h"
 #include "emlio/energy_analysis/meter_comparison.h"
 #include "emlio/energy_analysis/meter_series.h"
@@ -91,9 +92,8 @@ void Print(const Compared& compared) {
                   analysis::EstimateText(level.error_percent, "%")});
   }
   fmt::print("{}: {}\nthe meter is {:.1f} s late (correlation {:.4f})\n{}", compared.node,
-             analysis::MeterComparisonText(comparison),
-             static_cast<double>(comparison.lag_ns) * 1e-9, comparison.correlation,
-             table.Render(OutputColumns()));
+             analysis::MeterComparisonText(comparison), Seconds(comparison.lag_ns),
+             comparison.correlation, table.Render(OutputColumns()));
 }
 
 }  // namespace

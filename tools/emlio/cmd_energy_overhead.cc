@@ -13,6 +13,7 @@
 #include "child_process.h"
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy_analysis/numbers.h"
 #include "emlio/energy_analysis/overhead.h"
@@ -43,7 +44,7 @@ Result<Timed> RunOnce(const EnergyOverheadCommand& command, bool with_monitor) {
   const int64_t begin_ns = SystemClock().NowNs();
   EMLIO_RETURN_IF_ERROR(child.Start(command.argv, command.json == "-"));
   child.Wait(-1);
-  Timed timed{.seconds = static_cast<double>(SystemClock().NowNs() - begin_ns) * 1e-9};
+  Timed timed{.seconds = Seconds(SystemClock().NowNs() - begin_ns)};
   if (child.exit_code() == 128 + SIGINT || child.exit_code() == 128 + SIGTERM) {
     return Cancelled("interrupted by a signal");
   }
@@ -53,7 +54,7 @@ Result<Timed> RunOnce(const EnergyOverheadCommand& command, bool with_monitor) {
   if (monitor != nullptr) {
     monitor->Stop();
     EMLIO_ASSIGN_OR_RETURN(const energy::SamplerStats stats, monitor->Stats());
-    timed.monitor_cpu_seconds = static_cast<double>(stats.cpu_ns) * 1e-9;
+    timed.monitor_cpu_seconds = Seconds(stats.cpu_ns);
   }
   return timed;
 }

@@ -19,6 +19,7 @@
 #include "console.h"
 #include "emlio/base/clock.h"
 #include "emlio/base/log.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/activity.h"
 #include "emlio/energy/clock_state.h"
 #include "emlio/energy/monitor.h"
@@ -310,7 +311,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   for (const Status& status : {measured.status(), windows.status(), stats.status()}) {
     if (!status.ok()) return report.Finish(status, std::move(json));
   }
-  const double seconds = static_cast<double>(measured->end_ns - measured->begin_ns) * 1e-9;
+  const double seconds = Seconds(measured->end_ns - measured->begin_ns);
   const energy_agent::RunTotal run_total =
       energy_agent::TotalOf(monitor->node(), &measured->total, others);
   const Status stored =

@@ -14,6 +14,7 @@
 
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/detect.h"
 #include "emlio/energy/sampler.h"
 #include "energy_commands.h"
@@ -54,7 +55,7 @@ Result<std::vector<Outcome>> Measure(const EnergyValidateIntervalCommand& comman
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   const int64_t end_ns = SystemClock().NowNs();
-  *seconds = static_cast<double>(end_ns - begin_ns) * 1e-9;
+  *seconds = Seconds(end_ns - begin_ns);
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < samplers.size(); ++i) {
     samplers[i]->Stop();

@@ -18,6 +18,7 @@
 #include "console.h"
 #include "emlio/base/clock.h"
 #include "emlio/base/hash128.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_agent/link.h"
 #include "exactly_once.h"
 #include "interrupt.h"
@@ -28,7 +29,6 @@ namespace {
 constexpr double kGb = 1e9;
 constexpr double kMb = 1e6;
 
-double Seconds(int64_t ns) { return static_cast<double>(ns) / kNsPerSecond; }
 // 0 where there is nothing to divide by: JSON has no infinity.
 double Ratio(double of, double by) { return by > 0 ? of / by : 0; }
 

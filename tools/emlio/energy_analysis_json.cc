@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_analysis/figure.h"
 
 namespace emlio::tool {
@@ -258,7 +259,7 @@ ordered_json ToJson(const analysis::MeterComparison& comparison) {
                       {"meter_watts", ToJson(level.meter_watts)},
                       {"error_percent", ToJson(level.error_percent)}});
   }
-  return {{"lag_seconds", static_cast<double>(comparison.lag_ns) * 1e-9},
+  return {{"lag_seconds", Seconds(comparison.lag_ns)},
           {"correlation", NumberOrNull(comparison.correlation)},
           {"slope", ToJson(comparison.slope)},
           {"offset_watts", ToJson(comparison.offset_watts)},

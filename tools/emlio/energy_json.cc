@@ -11,14 +11,13 @@
 #include <utility>
 
 #include "console.h"
+#include "emlio/base/nanoseconds.h"
 #include "text.h"
 
 namespace emlio::tool {
 namespace {
 
 using nlohmann::ordered_json;
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 template <typename T>
 ordered_json OrNull(const std::optional<T>& value) {

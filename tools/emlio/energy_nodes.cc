@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "emlio/base/nanoseconds.h"
 #include "energy_json.h"
 #include "sample_sinks.h"
 
@@ -36,7 +37,7 @@ ordered_json ClockJson(const energy::ClockReading& reading) {
 }
 
 ordered_json NodeJson(const NodeReport& node) {
-  const double seconds = static_cast<double>(node.run.end_ns - node.run.begin_ns) * 1e-9;
+  const double seconds = Seconds(node.run.end_ns - node.run.begin_ns);
   ordered_json json = {{"node", NameOf(node)},
                        {"endpoint", node.endpoint},
                        {"role", node.role},

@@ -386,6 +386,12 @@ CLI::App* AddPlan(CLI::App& app, PlanCommand& command) {
   return sub;
 }
 
+void AddDestination(CLI::App* sub, convert::ShardSetOptions& options) {
+  sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
+      ->type_name("DST")
+      ->required();
+}
+
 void AddPrefix(CLI::App* sub, convert::ShardSetOptions& options) {
   sub->add_option("--prefix", options.prefix, "Shards are named PREFIX-NUMBER-of-COUNT.tfrecord")
       ->capture_default_str();
@@ -411,9 +417,7 @@ CLI::App* AddConvertImageFolder(CLI::App* convert, ConvertImageFolderCommand& co
   sub->add_option("source", options.source, "Folder that holds a folder for every class")
       ->type_name("SRC")
       ->required();
-  sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
-      ->type_name("DST")
-      ->required();
+  AddDestination(sub, options);
   AddPrefix(sub, options);
   AddShardSet(sub, options);
   auto* shards = AddCount(sub, "--shards", &options.shards,
@@ -455,9 +459,7 @@ CLI::App* AddConvertSynthetic(CLI::App* convert, ConvertSyntheticCommand& comman
   convert::SyntheticOptions& options = command.options;
   CLI::App* sub = convert->add_subcommand(
       "synthetic", "Random records for tests and measurements; each begins with its number");
-  sub->add_option("destination", options.destination, "Folder for the shards; made when missing")
-      ->type_name("DST")
-      ->required();
+  AddDestination(sub, options);
   AddCount(sub, "--records", &options.records, "How many records")->required();
   sub->add_option("--record-bytes", options.record_bytes,
                   "Size of each; KB is 1000 bytes, KiB 1024, and so on")

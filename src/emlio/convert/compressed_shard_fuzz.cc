@@ -8,13 +8,13 @@
 
 #include "emlio/convert/compress_testing.h"
 #include "emlio/convert/compressed_shard.h"
-#include "emlio/tfrecord/fuzz_file.h"
+#include "emlio/tfrecord/memory_file.h"
 #include "emlio/tfrecord/reader.h"
 
 namespace emlio::convert {
 namespace {
 
-using tfrecord::FuzzFile;
+using tfrecord::MemoryFile;
 
 constexpr uint64_t kMaxRecordBytes = 1 << 16;
 
@@ -38,7 +38,7 @@ std::string Repair(std::string bytes) {
 }
 
 void ReadAll(const std::string& compressed, Compression compression) {
-  const FuzzFile file(compressed);
+  const MemoryFile file(compressed);
   CompressedShardReader reader(&file, compression, kMaxRecordBytes);
   std::span<const uint8_t> payload;
   while (true) {
@@ -50,8 +50,8 @@ void ReadAll(const std::string& compressed, Compression compression) {
 }
 
 void ReadBeside(const std::string& plain, const std::string& compressed, Compression compression) {
-  const FuzzFile plain_file(plain);
-  const FuzzFile compressed_file(compressed);
+  const MemoryFile plain_file(plain);
+  const MemoryFile compressed_file(compressed);
   const auto reader = tfrecord::ShardReader::Open(&plain_file, kMaxRecordBytes);
   Expect(reader.ok());
   CompressedShardReader other(&compressed_file, compression, kMaxRecordBytes);

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "emlio/base/nanoseconds.h"
+
 namespace emlio::energy {
 namespace {
 
 // Less than that many CPU-seconds a second is an idle host.
 constexpr double kBusyCpus = 0.2;
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 

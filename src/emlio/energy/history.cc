@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/nanoseconds.h"
 
 namespace emlio::energy {
 namespace {
@@ -19,8 +20,6 @@ constexpr double kMaxVoidShare = 0.01;
 // of the intervals in which it moves, and at least that long.
 constexpr int64_t kUnmovedIntervals = 3;
 constexpr int64_t kMaxUnmovedNs = 500 * kNsPerMs;
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // The mean power between two samples; none when they do not say.
 std::optional<double> MeanWatts(const Sample& from, const Sample& to) {

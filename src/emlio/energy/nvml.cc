@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/gpu_busy.h"
 #include "emlio/energy/library.h"
 #include "emlio/energy/sources.h"
@@ -421,7 +422,7 @@ void GpuBusy::Take(int64_t time_ns) {
   const int64_t elapsed_ns = last_ns_ == 0 ? 0 : time_ns - last_ns_;
   last_ns_ = time_ns;
   for (const auto& read : read_) {
-    if (const auto share = read()) seconds_ += *share * static_cast<double>(elapsed_ns) * 1e-9;
+    if (const auto share = read()) seconds_ += *share * Seconds(elapsed_ns);
   }
 }
 

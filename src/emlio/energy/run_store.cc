@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <deque>
 #include <map>
 #include <utility>
@@ -15,6 +13,7 @@
 
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/sqlite.h"
 #include "emlio/energy/store_schema.h"
 #include "emlio/energy/tick_codec.h"
@@ -24,16 +23,6 @@ namespace {
 
 constexpr size_t kMaxBatch = 4096;  // what one transaction writes
 constexpr int64_t kRetryNs = kNsPerSecond;
-
-std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
-
-int64_t ThreadCpuNs() {
-  timespec used;
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) != 0) return 0;
-  return used.tv_sec * kNsPerSecond + used.tv_nsec;
-}
 
 // What waits for the disk.
 struct WaitingTick {
@@ -451,7 +440,7 @@ void RunStore::Shared::Run() {
         const bool work_waits = !batch.empty() || !queue.empty();
         if (work_waits && SystemClock().NowNs() >= try_again_ns) break;
         if (work_waits) {
-          work.WaitUntil(mu, TimePoint(try_again_ns));
+          work.WaitUntil(mu, SteadyTime(try_again_ns));
         } else {
           work.Wait(mu);
         }
@@ -637,7 +626,7 @@ void RunStore::AppendWindow(int64_t node, WindowRecord window) {
 Status RunStore::Flush(int64_t timeout_ns) {
   Shared& shared = *shared_;
   EMLIO_RETURN_IF_ERROR(CheckProcess());
-  const auto deadline = TimePoint(SystemClock().NowNs() + timeout_ns);
+  const auto deadline = SteadyTime(SystemClock().NowNs() + timeout_ns);
   const MutexLock lock(shared.mu);
   const int64_t wanted = shared.appended;
   while (shared.finished < wanted) {

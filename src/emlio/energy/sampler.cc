@@ -5,29 +5,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "emlio/base/mutex.h"
+#include "emlio/base/nanoseconds.h"
 
 namespace emlio::energy {
 namespace {
 
 constexpr int64_t kMinIntervalNs = 10 * kNsPerMs;
 constexpr int64_t kMaxIntervalNs = 60 * kNsPerSecond;
-
-std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
-
-int64_t ThreadCpuNs() {
-  timespec used;
-  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) != 0) return 0;
-  return used.tv_sec * kNsPerSecond + used.tv_nsec;
-}
 
 }  // namespace
 
@@ -85,7 +74,7 @@ void Sampler::Shared::Run() {
     {
       const MutexLock lock(mu);
       while (!stop && SystemClock().NowNs() < schedule.deadline_ns()) {
-        changed.WaitUntil(mu, TimePoint(schedule.deadline_ns()));
+        changed.WaitUntil(mu, SteadyTime(schedule.deadline_ns()));
       }
       stopping = stop;
     }
@@ -165,7 +154,7 @@ Result<SamplerStats> Sampler::Stats() const {
 
 Status Sampler::WaitUntilSampled(int64_t time_ns, int64_t timeout_ns) const {
   EMLIO_RETURN_IF_ERROR(CheckProcess());
-  const auto deadline = TimePoint(SystemClock().NowNs() + timeout_ns);
+  const auto deadline = SteadyTime(SystemClock().NowNs() + timeout_ns);
   const MutexLock lock(shared_->mu);
   while (shared_->recorder.sampled_until_ns() < time_ns) {
     if (shared_->stopped) return Cancelled("the sampler was stopped before that time");

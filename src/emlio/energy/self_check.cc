@@ -17,6 +17,7 @@
 #include "emlio/base/clock.h"
 #include "emlio/base/file.h"
 #include "emlio/base/hash128.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/base/thread.h"
 #include "emlio/energy/clock_state.h"
 #include "emlio/energy/host_share.h"
@@ -64,7 +65,7 @@ WindowLabel Label(std::string name) {
 }
 
 double Watts(const Energy& energy, const WindowReport& window) {
-  return *energy.joules / (static_cast<double>(window.end_ns - window.begin_ns) * 1e-9);
+  return *energy.joules / (Seconds(window.end_ns - window.begin_ns));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <map>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/base/thread.h"
 #include "emlio/energy_agent/messages.h"
 #include "emlio/transport/transport.h"
@@ -34,10 +34,6 @@ constexpr char kProgram[] = "emlio";
 constexpr char kNoAgent[] =
     "data came from this host, and its daemon measures no energy; fix: start 'emlio serve' there "
     "without --no-energy, or 'emlio energy agent' there and name it with --node";
-
-std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
 
 }  // namespace
 
@@ -111,7 +107,7 @@ class NodeSet::Impl {
     const int64_t deadline_ns = NowNs() + options_.connect_timeout_ms * kNsPerMs;
     const auto wait_for = [&](auto settled) EMLIO_REQUIRES(mu_) {
       while (!std::all_of(nodes_.begin(), nodes_.end(), settled) && NowNs() < deadline_ns) {
-        changed_.WaitUntil(mu_, TimePoint(deadline_ns));
+        changed_.WaitUntil(mu_, SteadyTime(deadline_ns));
       }
     };
     wait_for([](const Node& node) { return node.failed || node.probes >= kFirstProbes; });
@@ -134,7 +130,7 @@ class NodeSet::Impl {
     while (!std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
       return node.done || node.failed;
     }) && NowNs() < deadline_ns) {
-      changed_.WaitUntil(mu_, TimePoint(deadline_ns));
+      changed_.WaitUntil(mu_, SteadyTime(deadline_ns));
     }
     for (Node& node : nodes_) {
       if (node.done || node.failed || node.told) continue;

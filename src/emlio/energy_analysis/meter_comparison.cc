@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_analysis/numbers.h"
 #include "emlio/energy_analysis/regression.h"
 
@@ -46,8 +47,6 @@ class MeterEnergy {
   }
 
  private:
-  static double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-
   // The last reading not after the moment; as many as there are when there is none.
   size_t Before(int64_t time_ns) const {
     const auto after = std::upper_bound(

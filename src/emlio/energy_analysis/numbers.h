@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_analysis/statistics.h"
 
 // Numbers as people read them. None has more digits than it can support.
@@ -15,9 +16,7 @@ namespace emlio::energy_analysis {
 std::string WithUnit(std::optional<double> value, const std::string& unit);
 inline std::string JoulesText(std::optional<double> joules) { return WithUnit(joules, "J"); }
 // "100 ms".
-inline std::string NanosecondsText(int64_t ns) {
-  return WithUnit(static_cast<double>(ns) * 1e-9, "s");
-}
+inline std::string NanosecondsText(int64_t ns) { return WithUnit(Seconds(ns), "s"); }
 // "41.2 ± 1.9 kJ": both in the unit of the larger one, to the place of the second digit of the
 // spread, but no more than two places finer than three digits of the value: "143.00 ± < 0.01 W".
 // `spread` none: "41.2 kJ".

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_analysis/numbers.h"
 #include "emlio/energy_analysis/report_parts.h"
 
@@ -131,7 +132,7 @@ void AddQualityWarnings(EnergyReport* report) {
       const energy::SamplerStats& sampler = node.sampler;
       if (sampler.clock_steps > 0) {
         say(fmt::format("the clock was set {} times, by {:.3f} s in sum", sampler.clock_steps,
-                        static_cast<double>(sampler.clock_step_ns) * 1e-9));
+                        Seconds(sampler.clock_step_ns)));
       }
       if (sampler.ticks > 0 && sampler.missed * 100 > sampler.ticks) {
         say(fmt::format("{} of {} ticks were missed", sampler.missed, sampler.ticks));

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy/history.h"
 
 namespace emlio::energy_analysis {
@@ -23,8 +24,6 @@ using Json = nlohmann::json;
 constexpr size_t kMaxSpans = 200;
 constexpr char kWholeRun[] = "run";  // the window that is a node's part of the run
 constexpr int kMaxJsonDepth = 8;
-
-double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // What of a node belongs to the run, on its monotonic clock.
 struct Stretch {

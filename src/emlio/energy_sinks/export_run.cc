@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_sinks/domain_series.h"
 #include "emlio/energy_sinks/line_protocol.h"
 
@@ -197,8 +198,8 @@ Status WindowsToCsv(energy::RunReader& reader, const std::string& run_id,
       const energy::Proxies& p = w.proxies;
       CsvRow(&out->text()) << run_id << node->info.name << w.id << w.name << w.stage << w.epoch
                            << w.rank << w.begin_ns << w.end_ns << w.begin_wall_ns
-                           << static_cast<double>(w.end_ns - w.begin_ns) * 1e-9
-                           << energy::StateName(w.total.state) << w.total.joules
+                           << Seconds(w.end_ns - w.begin_ns) << energy::StateName(w.total.state)
+                           << w.total.joules
                            << Uncertainty{w.total.joules, w.total.uncertainty_joules}
                            << Joined(w.total.domains) << Joined(w.total.missing)
                            << Joined(w.total.without) << p.cpu_seconds << p.gpu_seconds

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "emlio/base/nanoseconds.h"
+
 namespace emlio::energy_sinks {
 namespace {
 
@@ -91,7 +93,7 @@ std::string EmlioText(const std::string& node, std::span<const Domain> domains,
       "Energy used, of domains that lie inside or around others: never to be added.",
       [](const Domain& d) { return !d.in_total; }, [](const Sample& s) { return s.joules; });
   counter("emlio_energy_void_seconds_total", "Time for which joules are not known.", all,
-          [](const Sample& s) { return static_cast<double>(s.void_ns) * 1e-9; });
+          [](const Sample& s) { return Seconds(s.void_ns); });
   counter("emlio_energy_wraps_total", "Wraps of the counter.", all,
           [](const Sample& s) { return s.wraps; });
   counter("emlio_energy_resets_total", "Times that the counter began anew.", all,

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <deque>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
+#include "emlio/base/nanoseconds.h"
 #include "emlio/energy_sinks/http_post.h"
 #include "emlio/energy_sinks/influx_answer.h"
 #include "emlio/energy_sinks/line_protocol.h"
@@ -22,10 +22,6 @@ namespace emlio::energy_sinks {
 namespace {
 
 constexpr int64_t kLongestRetryAfterNs = 600 * kNsPerSecond;
-
-std::chrono::steady_clock::time_point TimePoint(int64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
 
 struct WaitingTick {
   int64_t wall_ns;
@@ -175,7 +171,7 @@ bool InfluxSink::Shared::Fill(std::deque<Batch>* batches) {
       }
       const int64_t due_ns = queue.front().appended_ns + options.flush_interval_ns;
       if (SystemClock().NowNs() >= due_ns) break;
-      work.WaitUntil(mu, TimePoint(due_ns));
+      work.WaitUntil(mu, SteadyTime(due_ns));
     }
     size_t points = 0;
     while (!queue.empty() && points < options.max_lines) {
@@ -261,7 +257,7 @@ void InfluxSink::Shared::WaitBeforeTryingAgain(std::optional<int64_t> retry_afte
   while (true) {
     const int64_t end_ns = stop ? std::min(until_ns, close_by_ns) : until_ns;
     if (SystemClock().NowNs() >= end_ns) return;
-    work.WaitUntil(mu, TimePoint(end_ns));
+    work.WaitUntil(mu, SteadyTime(end_ns));
   }
 }
 
@@ -341,7 +337,7 @@ void InfluxSink::Append(int64_t wall_ns, std::span<const energy::Sample> samples
 Status InfluxSink::Flush(int64_t timeout_ns) {
   Shared& shared = *shared_;
   if (shared_.in_child()) return Unavailable("this process is a fork of the one that sends");
-  const auto deadline = TimePoint(SystemClock().NowNs() + timeout_ns);
+  const auto deadline = SteadyTime(SystemClock().NowNs() + timeout_ns);
   const MutexLock lock(shared.mu);
   const int64_t wanted = shared.appended_points;
   while (shared.done_points < wanted) {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string>
 
-#include "emlio/tfrecord/fuzz_file.h"
 #include "emlio/tfrecord/index.h"
+#include "emlio/tfrecord/memory_file.h"
 #include "emlio/tfrecord/reader.h"
 
 namespace emlio::tfrecord {
@@ -36,7 +36,7 @@ void Expect(bool condition) {
 // What can be read of it lies inside it and ends where it says.
 void ExpectReadable(const std::string& bytes, IndexOptions options) {
   options.keep_readable = true;
-  const auto index = ShardIndex::Build(FuzzFile(bytes), options);
+  const auto index = ShardIndex::Build(MemoryFile(bytes), options);
   if (!index.ok()) return;
   uint64_t end = 0;
   for (uint64_t record = 0; record < index->records(); ++record) {
@@ -55,7 +55,7 @@ void ExpectBridged(std::string bytes, const ShardIndex& index, IndexOptions opti
   options.keep_readable = true;
   options.known = {&known, 1};
   Damage damage;
-  const auto bridged = ShardIndex::Build(FuzzFile(bytes), options, &damage);
+  const auto bridged = ShardIndex::Build(MemoryFile(bytes), options, &damage);
   Expect(bridged.ok() && damage.bad_records == 1 && damage.unreadable.ok());
   Expect(bridged->records() == index.records() && bridged->fingerprint() == index.fingerprint());
 }
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if ((data[0] & 1) != 0) bytes = Repair(std::move(bytes));
-  const FuzzFile file(bytes);
+  const MemoryFile file(bytes);
   IndexOptions options;
   options.max_record_bytes = 4096;
   const auto index = ShardIndex::Build(file, options);
