@@ -292,6 +292,7 @@ TEST(ZmqTrapsTest, FinAndRstAreNoticedAtBothEndsWithoutSending) {
     EXPECT_EQ(client.events.front().kind, Kind::kLost);
     EXPECT_EQ(client.events.front().reason.code(), Code::kUnavailable);
     EXPECT_NE(client.events.front().reason.message().find(relay.endpoint()), std::string::npos);
+    EXPECT_NE(client.events.front().reason.message().find("its log"), std::string::npos);
     Message message = MakeMessage("m");
     EXPECT_EQ(listener->Send(client.at_listener, &message), SendResult::kGone);
     EXPECT_EQ(client.dialer->Send(client.id, &message), SendResult::kGone);
@@ -355,6 +356,9 @@ TEST(ZmqTrapsTest, AFrameAboveTheLimitEndsItsConnectionOnly) {
                         [&] { return !good.events.empty(); }));
   EXPECT_EQ(good.events.front().kind, Kind::kLost);
   EXPECT_EQ(good.events.front().reason.code(), Code::kLimitExceeded);
+  const std::string& reason = good.events.front().reason.message();
+  EXPECT_NE(reason.find(listener->endpoint()), std::string::npos) << reason;
+  EXPECT_NE(reason.find("is it an EMLIO daemon"), std::string::npos) << reason;
 }
 
 TEST(ZmqTrapsTest, MoreThanTwoFramesAreAProtocolErrorAtEitherEnd) {
@@ -583,6 +587,8 @@ TEST(ZmqTrapsTest, APeerThatNeverSpeaksIsATimeout) {
   TcpSocket door = TcpSocket::ListenOnLoopback();
   const Event event = DialAndGetTheLoss(door.endpoint(), 300);
   EXPECT_EQ(event.reason.code(), Code::kTimeout);
+  EXPECT_NE(event.reason.message().find(door.endpoint()), std::string::npos);
+  EXPECT_NE(event.reason.message().find("is it an EMLIO daemon"), std::string::npos);
 }
 
 TEST(ZmqTrapsTest, APeerThatSpeaksSomethingElseIsAProtocolError) {
@@ -619,6 +625,8 @@ TEST(ZmqTrapsTest, APeerThatHangsUpAtOnceIsUnavailable) {
   std::jthread server([&] { door.Accept().Close(); });
   const Event event = DialAndGetTheLoss(door.endpoint(), 60'000);
   EXPECT_EQ(event.reason.code(), Code::kUnavailable) << event.reason.ToString();
+  EXPECT_NE(event.reason.message().find(door.endpoint()), std::string::npos);
+  EXPECT_NE(event.reason.message().find("is it an EMLIO daemon"), std::string::npos);
 }
 
 TEST(ZmqTrapsTest, AnAddressThatCannotBeParsedIsRefusedAtOnce) {
@@ -707,6 +715,8 @@ TEST(ZmqTrapsTest, ASlowNameServerIsATimeoutAndHoldsNothingUp) {
       PollUntil(nullptr, nullptr, dialer->get(), &events, [&] { return events.size() == 2; }));
   EXPECT_EQ(events.front().reason.code(), Code::kUnavailable);
   EXPECT_EQ(events.back().reason.code(), Code::kTimeout);
+  EXPECT_NE(events.back().reason.message().find("storage"), std::string::npos);
+  EXPECT_NE(events.back().reason.message().find("name server"), std::string::npos);
   dialer = DialZmq({});  // the first one is destroyed while its lookup goes on
   answer = true;
   while (!answered) std::this_thread::yield();

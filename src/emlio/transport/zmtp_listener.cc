@@ -216,7 +216,7 @@ void ZmtpListener::Accept(int64_t now_ns) {
     if (peers_.size() >= options_.max_connections && !MakeRoom(now_ns)) {
       Warn(
           fmt::format("clients are turned away: {} are connected, the most that it takes; can "
-                      "strangers reach this port?",
+                      "others than EMLIO reach this port?",
                       peers_.size()));
       continue;
     }
@@ -279,12 +279,16 @@ void ZmtpListener::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<E
   if (connection.may_have_more()) Visit(id, peer);
   AfterWriting(id, peer);  // answers to its questions
   if (connection.ended().ok()) return;
+  if (peer->was_heard && events->size() >= limit) return Visit(id, peer);
+  Status reason = connection.ended().WithContext(fmt::format("the client at {}", peer->address));
+  if (reason.code() != Code::kUnavailable) {
+    Warn(fmt::format("{}; can others than EMLIO reach this port?", reason.message()));
+  }
   if (peer->was_heard) {
-    if (events->size() >= limit) return Visit(id, peer);
     Event& event = events->emplace_back();
     event.kind = Event::Kind::kLost;
     event.connection = id;
-    event.reason = connection.ended().WithContext(fmt::format("the client at {}", peer->address));
+    event.reason = std::move(reason);
   }
   Erase(peers_.find(id));
 }
@@ -305,13 +309,10 @@ void ZmtpListener::CountUnfinished(ConnectionId id, Peer* peer, bool has_finishe
   while (unfinished_bytes_ > options_.max_unfinished_bytes) {
     const ConnectionId oldest = unfinished_.front();
     Peer* holder = peers_.find(oldest)->second.get();
-    Status reason = LimitExceeded(
+    holder->connection.End(LimitExceeded(
         fmt::format("it has not finished its message, and all clients' that are not finished "
-                    "together take more than {} MiB",
-                    options_.max_unfinished_bytes >> 20));
-    Warn(fmt::format("the client at {} is cut off: {}; can strangers reach this port?",
-                     holder->address, reason.message()));
-    holder->connection.End(std::move(reason));
+                    "together take more than {} bytes",
+                    options_.max_unfinished_bytes)));
     Visit(oldest, holder);
     unfinished_bytes_ -= std::exchange(holder->unfinished_bytes, 0);
     holder->unfinished.reset();
