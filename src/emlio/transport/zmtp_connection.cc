@@ -70,6 +70,7 @@ void ZmtpConnection::End(Status reason) {
   if (!ended_.ok()) return;
   ended_ = std::move(reason);
   queue_.clear();
+  reader_.Discard();
   // The other end learns it now, whoever looks at this object later.
   ::shutdown(fd(), SHUT_RDWR);
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -182,7 +183,8 @@ Status ZmtpDialer::StartConnecting(ConnectionId id, Peer* peer, const NumericAdd
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto failed = [&] {
     return Unavailable(
-        ErrnoStatus(errno, fmt::format("cannot connect to {}", address.endpoint)).message());
+        ErrnoStatus(errno, fmt::format("cannot connect to {}", address.endpoint)).message() +
+        "; is the address right, and does this host reach it?");
   };
   if (fd.get() < 0) return failed();
   PrepareToSend(fd.get());
@@ -240,12 +242,14 @@ void ZmtpDialer::CheckTimers(ConnectionId id, Peer* peer, int64_t now_ns) {
       StartNextAttempt(id, peer);
     } else if (now_ns >= peer->deadline_ns) {
       Lose(id, peer,
-           TimeoutError(fmt::format("the host name of {} was not resolved in {} ms", peer->endpoint,
-                                    peer->deadline_ms)));
+           TimeoutError(fmt::format("the host name of {} was not resolved in {} ms; does the name "
+                                    "server answer?",
+                                    peer->endpoint, peer->deadline_ms)));
     }
   } else if (now_ns >= NextTimerNs(*peer)) {
     FailAttempt(id, peer,
-                TimeoutError(fmt::format("{} did not answer within the connect deadline of {} ms",
+                TimeoutError(fmt::format("{} did not answer within the connect deadline of {} ms; "
+                                         "is it an EMLIO daemon, and is there a firewall between?",
                                          peer->attempt, peer->deadline_ms)));
   }
 }
@@ -286,14 +290,19 @@ void ZmtpDialer::OnEnded(ConnectionId id, Peer* peer) {
     if (ended.code() == Code::kUnavailable) {
       return FailAttempt(id, peer,
                          Unavailable(fmt::format("{} closed the connection before the handshake "
-                                                 "was over; is it an EMLIO daemon?",
+                                                 "was over; is it an EMLIO daemon? One that has no "
+                                                 "connections left says so in its log",
                                                  peer->attempt)));
     }
     return FailAttempt(id, peer,
                        ProtocolError(fmt::format("{}: {}; is it an EMLIO daemon?", peer->attempt,
                                                  ended.message())));
   }
-  Lose(id, peer, ended.WithContext(peer->attempt));
+  const std::string_view advice = ended.code() == Code::kUnavailable
+                                      ? "its log may say why"
+                                      : "is it an EMLIO daemon of this release?";
+  Lose(id, peer,
+       Status(ended.code(), fmt::format("{}: {}; {}", peer->attempt, ended.message(), advice)));
 }
 
 void ZmtpDialer::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Event>* events) {
