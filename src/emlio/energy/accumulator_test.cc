@@ -155,6 +155,48 @@ TEST(AccumulatorTest, AStalledPackageIsVoidSinceItMovedLast) {
   EXPECT_EQ(sample.void_ns, 30 * kTick);
 }
 
+// A package of 50 W whose counter stands still for `stood` ticks and then shows `joules` more.
+Sample StandAndGoOn(int stood, double joules) {
+  Accumulator accumulator(Package());
+  double shown = 1000;
+  const auto add = [&](int tick) {
+    return accumulator.Add(tick * kTick, static_cast<uint64_t>(shown * 1e6));
+  };
+  int tick = 0;
+  for (; tick < 10; ++tick, shown += 5) add(tick);
+  shown -= 5;
+  for (const int until = tick + stood; tick < until; ++tick) add(tick);
+  shown += joules;
+  return add(tick);
+}
+
+TEST(AccumulatorTest, ACounterThatCatchesUpAfterItStoodStillHasLostNothing) {
+  const Sample sample = StandAndGoOn(15, 80);
+  EXPECT_EQ(sample.stalls, 0u);
+  EXPECT_EQ(sample.void_ns, 0);
+  EXPECT_NEAR(sample.joules, 45 + 80, 1e-3);
+  EXPECT_NEAR(sample.spread_joules, 0, 1e-3);
+}
+
+TEST(AccumulatorTest, ACounterThatGoesOnWhereItStoodHasLostThatTime) {
+  for (const int stood : {6, 10, 15, 18}) {
+    const Sample sample = StandAndGoOn(stood, 5);
+    EXPECT_EQ(sample.stalls, 1u);
+    EXPECT_EQ(sample.void_ns, (stood + 1) * kTick);
+    EXPECT_NEAR(sample.joules, 45, 1e-3);
+  }
+  // A little is no reason to doubt it.
+  EXPECT_EQ(StandAndGoOn(4, 5).void_ns, 0);
+}
+
+TEST(AccumulatorTest, WhatACounterThatStoodStillMayLackIsInTheSpread) {
+  // 80 J are expected. Whether it lost some of them or less was used nobody can tell.
+  const Sample sample = StandAndGoOn(15, 50);
+  EXPECT_EQ(sample.void_ns, 0);
+  EXPECT_NEAR(sample.joules, 45 + 50, 1e-3);
+  EXPECT_NEAR(sample.spread_joules, 30, 1e-3);
+}
+
 // A domain that stands still for 3 s while that many CPUs are busy.
 Sample StandStill(DomainKind kind, std::optional<double> busy_cpus) {
   Accumulator accumulator(Of(kind));
@@ -220,6 +262,19 @@ TEST(AccumulatorTest, PowerThatWasNotReadForLongIsVoid) {
   const Sample sample = accumulator.Add(2 * kNsPerSecond, 100'000);
   EXPECT_EQ(sample.joules, 0);
   EXPECT_EQ(sample.void_ns, 2 * kNsPerSecond);
+}
+
+TEST(AccumulatorTest, PowerOfATimeInWhichAReadingFailedIsNotGuessed) {
+  Accumulator accumulator(Power());
+  accumulator.Add(0, 100'000);
+  accumulator.Add(kTick, std::nullopt);
+  Sample sample = accumulator.Add(2 * kTick, 100'000);
+  EXPECT_EQ(sample.joules, 0);
+  EXPECT_EQ(sample.void_ns, 2 * kTick);
+  EXPECT_EQ(sample.gaps, 1u);
+  sample = accumulator.Add(3 * kTick, 100'000);
+  EXPECT_DOUBLE_EQ(sample.joules, 10);
+  EXPECT_EQ(sample.void_ns, 2 * kTick);
 }
 
 TEST(AccumulatorTest, TerawattsAreNotBelieved) {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr double kMaxUncertainShare = 0.1;
 constexpr double kMaxVoidShare = 0.01;
-// For how long a counter of what always draws may stand still before that counts as void: so many
-// of the intervals in which it moves, and at least that long.
-constexpr int64_t kUnmovedIntervals = 3;
-constexpr int64_t kMaxUnmovedNs = 500 * kNsPerMs;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -39,8 +35,8 @@ std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy
   add(energy.gaps, "readings failed");
   add(energy.resets, "the counter began anew");
   add(energy.ambiguous, "readings came too late to tell what was used");
-  add(energy.stalls, stalled_busy ? "the counter stood still while the host was busy"
-                                  : "the counter stood still while the host was idle");
+  add(energy.stalls,
+      stalled_busy ? "the counter stood still" : "the counter stood still while the host was idle");
   // Not counted as a stall yet when sampling ended.
   if (unmoved_ns > 0 && energy.stalls == 0) {
     cause += fmt::format(" the counter stood still for its last {:.3f} s,", Seconds(unmoved_ns));
@@ -86,6 +82,8 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   }
   const double unmoved_joules = begin.unmoved_joules + end.unmoved_joules;
   energy.uncertainty_joules += unmoved_joules;
+  // What is not worth withholding a window for is missing in its joules all the same.
+  if (known_s > 0) energy.uncertainty_joules += joules / known_s * Seconds(energy.void_ns);
   if (!domain.doubt.empty()) {
     energy.state = State::kImplausible;
     energy.cause = domain.doubt;
@@ -134,6 +132,12 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
     energy.state = State::kIntegrated;
   } else {
     energy.state = State::kMeasured;
+  }
+  if (energy.cause.empty() && energy.gaps > 0) {
+    energy.cause = fmt::format(
+        "readings failed ({}), and {:.3f} s are unknown: that is in the "
+        "uncertainty; what the counter went on with is not lost",
+        energy.gaps, Seconds(energy.void_ns));
   }
   return energy;
 }

@@ -180,6 +180,46 @@ TEST_F(RecorderTest, AGapInsideAWindowLosesNothingOfACounter) {
   EXPECT_NEAR(*energy.joules, 200, 1e-3);
   EXPECT_EQ(energy.gaps, 1u);
   EXPECT_EQ(energy.void_ns, 0);
+  EXPECT_THAT(energy.cause, HasSubstr("readings failed (1)"));
+}
+
+TEST_F(RecorderTest, AWindowInWhichPowerWasNotReadIsWithheldUnlessGapsAreAllowed) {
+  Domain domain = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+  domain.quantity = Quantity::kPower;
+  Add(domain, [](double t) -> Result<uint64_t> {
+    if (t > 2.05 && t < 2.55) return Unavailable("not now");
+    return uint64_t{100'000'000};
+  });
+  Run(6);
+  const Energy energy = Window(1, 5)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_EQ(energy.void_ns, 600 * kNsPerMs);
+  EXPECT_THAT(energy.cause, HasSubstr("readings failed (1)"));
+  const Energy allowed = Window(1, 5, true)[0];
+  EXPECT_EQ(allowed.state, State::kGap);
+  EXPECT_NEAR(*allowed.joules, 340, 1e-3);
+  EXPECT_EQ(Window(3, 5)[0].state, State::kIntegrated);
+}
+
+TEST_F(RecorderTest, AWindowWithASegmentThatIsAmbiguousHasNoNumber) {
+  // 50 W on a range of 262 J, which 1000 W use in 0.262 s.
+  Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  domain.range_units = 262'000'000;
+  Add(domain, [](double t) { return static_cast<uint64_t>(50e6 * t) % 262'000'000; });
+  Run(6);
+  clock_.AdvanceNs(300 * kNsPerMs);
+  Run(4);
+  const Energy energy = Window(1, 9)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_EQ(energy.ambiguous, 1u);
+  EXPECT_EQ(energy.void_ns, 400 * kNsPerMs);
+  EXPECT_THAT(energy.cause, HasSubstr("too late to tell"));
+  EXPECT_FALSE(recorder_->TotalOf(Window(1, 9)).joules);
+  // Of the segment alone nothing is told even where gaps are allowed.
+  EXPECT_FALSE(Window(6, 6.4, true)[0].joules);
+  EXPECT_NEAR(*Window(1, 5.9)[0].joules, 245, 1e-3);
 }
 
 TEST_F(RecorderTest, AWindowWithAResetIsWithheldUnlessGapsAreAllowed) {
@@ -206,6 +246,7 @@ TEST_F(RecorderTest, LittleThatIsUnknownIsNotWorthWithholding) {
   EXPECT_EQ(energy.state, State::kMeasured);
   EXPECT_EQ(energy.void_ns, 100 * kNsPerMs);
   EXPECT_NEAR(*energy.joules, 50 * 29.9, 1e-3);
+  EXPECT_GE(*energy.joules + energy.uncertainty_joules, 50 * 30);
 }
 
 TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
@@ -214,6 +255,26 @@ TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
   EXPECT_EQ(Window(4, 9)[0].state, State::kGap);
   EXPECT_THAT(Window(0, 9)[0].cause, HasSubstr("stood still"));
   EXPECT_EQ(Window(0, 2.9)[0].state, State::kMeasured);
+}
+
+TEST_F(RecorderTest, ACounterThatFreezesInMidRunIsBelievedOnlyIfItCatchesUp) {
+  for (const double frozen : {0.8, 1.3, 1.8}) {
+    StartOver();
+    const double until = 4 + frozen;
+    AddPackage([until](double t) { return t < 4 ? 50 * t : t < until ? 200 : 50 * t; });
+    Run(10);
+    EXPECT_EQ(Window(1, 9)[0].state, State::kMeasured) << Window(1, 9)[0].cause;
+    EXPECT_NEAR(*Window(1, 9)[0].joules, 400, 1e-3);
+    StartOver();
+    AddPackage([&](double t) { return 50 * (t < 4 ? t : t < until ? 4 : t - frozen); });
+    Run(10);
+    const Energy lost = Window(1, 9)[0];
+    EXPECT_EQ(lost.state, State::kGap);
+    EXPECT_FALSE(lost.joules);
+    EXPECT_EQ(lost.stalls, 1u);
+    EXPECT_THAT(lost.cause, HasSubstr("the counter stood still (1)"));
+    EXPECT_EQ(Window(0.5, 3.5)[0].state, State::kMeasured);
+  }
 }
 
 TEST_F(RecorderTest, ACounterThatDiesJustBeforeTheEndIsNotBelieved) {
