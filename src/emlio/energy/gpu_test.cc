@@ -12,6 +12,7 @@
 
 #include "emlio/energy/detect.h"
 #include "emlio/energy/gpu_busy.h"
+#include "emlio/energy/monitor.h"
 #include "emlio/energy/recorder.h"
 #include "emlio/energy/sources.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -20,6 +21,7 @@ namespace emlio::energy {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using testing::FakeHost;
 using ::testing::Field;
@@ -96,6 +98,23 @@ TEST_F(NvmlTest, WhatAFigureDependsOnIsKeptWithIt) {
       ElementsAre(Fact("driver", "550.54"), Fact("scope", "gpu"), Fact("power_limit_watts", "700"),
                   Fact("persistence", "on"), Fact("mig", "off"), Fact("instant_watts", "100"),
                   Fact("average_watts", "100"), Fact("processes_at_start", "0")));
+}
+
+TEST_F(NvmlTest, HowOftenACounterMovesIsMeasuredAtTheStart) {
+  // The library goes by the system's clock, as a driver does.
+  set_time_(-1);
+  Gpus("uuid=GPU-a watts=100 refresh_ms=20\nuuid=GPU-b watts=100 refresh_ms=50\n");
+  MonitorOptions options;
+  options.host = host_.host;
+  const auto monitor = Monitor::Start(std::move(options));
+  ASSERT_TRUE(monitor.ok()) << monitor.status().ToString();
+  std::vector<double> periods_ms;
+  for (const Domain& domain : (*monitor)->domains()) {
+    if (domain.kind == DomainKind::kGpu) {
+      periods_ms.push_back(static_cast<double>(domain.update_period_ns) * 1e-6);
+    }
+  }
+  EXPECT_THAT(periods_ms, ElementsAre(DoubleNear(20, 8), DoubleNear(50, 20)));
 }
 
 TEST_F(NvmlTest, TheTimeThatGpusAreBusyIsSummed) {

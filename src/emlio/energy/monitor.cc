@@ -52,8 +52,10 @@ Result<std::unique_ptr<Monitor>> Monitor::Start(MonitorOptions options) {
   std::vector<Meter> meters = std::move(detection.meters);
   if (options.believe_checks) DoubtFlatDram(options.host.root, &meters);
   const std::shared_ptr<HostShare> share = Share(options);
-  if (options.update_check != UpdateCheck::kNone &&
-      (share == nullptr || share->role() == HostShare::Role::kElected)) {
+  if (options.update_check != UpdateCheck::kNone) {
+    if (share != nullptr && share->role() == HostShare::Role::kFollower) {
+      TakeUpdatePeriods(*share, &meters);
+    }
     MeasureUpdatePeriods(&meters, options.update_check == UpdateCheck::kAll, kUpdateCheckNs);
   }
   auto monitor = std::unique_ptr<Monitor>(new Monitor(std::move(options), std::move(detection)));

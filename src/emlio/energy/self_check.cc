@@ -73,6 +73,7 @@ void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_n
   std::vector<Watched> watched;
   for (Meter& meter : *meters) {
     if (meter.counter == nullptr || meter.domain.quantity != Quantity::kEnergy) continue;
+    if (meter.domain.update_period_ns > 0) continue;
     const bool gpu =
         meter.domain.kind == DomainKind::kGpu || meter.domain.kind == DomainKind::kModule;
     if (gpu || all) watched.push_back({&meter, std::nullopt});

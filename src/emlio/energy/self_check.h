@@ -16,8 +16,9 @@
 namespace emlio::energy {
 
 // Reads counters of energy again and again until each was seen to move a few times, and sets
-// Domain::update_period_ns of those that were; others keep 0. Takes at most `budget_ns`; of other
-// domains than GPUs only with `all`. The meters are used by this thread alone meanwhile.
+// Domain::update_period_ns of those that were; others keep 0, and one that is known stays. Takes at
+// most `budget_ns`; of other domains than GPUs only with `all`. The meters are used by this thread
+// alone meanwhile.
 void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns);
 
 enum class Rise {

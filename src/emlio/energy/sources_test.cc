@@ -333,6 +333,7 @@ TEST(PerfTest, AnotherUnitThanJoulesIsRefused) {
   host.host.perf_open = OpenNull;
   const Finding finding = FindPerf(host.host, {});
   EXPECT_THAT(Ids(finding.meters), ElementsAre("dram-0", "psys-0"));
+  EXPECT_DOUBLE_EQ(finding.meters[0].domain.per_unit, 50e-9);
   EXPECT_THAT(finding.absent,
               ElementsAre(Field(&Absence::cause, HasSubstr("'Furlongs', not in Joules"))));
 }

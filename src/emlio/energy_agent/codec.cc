@@ -38,6 +38,13 @@ void Fields(auto& io, auto& m)
   io("maxerror", m.maxerror_ns);
   io("synchronised", m.synchronised);
 }
+using Fact = std::pair<std::string, std::string>;
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, Fact>
+{
+  io("name", m.first);
+  io("value", m.second);
+}
 void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, energy::Domain>
 {
@@ -63,6 +70,7 @@ void Fields(auto& io, auto& m)
   io("virtualised", m.virtualised);
   io("filtered", m.filtered);
   io("doubt", m.doubt);
+  io("facts", m.facts);
   io("cause", m.cause);
   io("fix", m.fix);
 }
