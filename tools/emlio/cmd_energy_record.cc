@@ -212,7 +212,6 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   energy::MonitorOptions options;
   options.host = command.source.host;
   options.host.before_the_job = true;
-  options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
   // Both outlive the monitor, which calls them.

@@ -50,6 +50,30 @@ TEST(AccumulatorTest, ThreeWrapsGiveTheExactSum) {
   EXPECT_EQ(sample.resets + sample.ambiguous + sample.gaps, 0u);
 }
 
+// A register of 32 bits as the kernel shows it: in microjoules, and its range without the last
+// unit.
+TEST(AccumulatorTest, ARegisterOf32BitsIsExactToOneUnitAWrap) {
+  for (const double unit_uj : {61.03515625, 15.2587890625}) {
+    const auto shown = [unit_uj](uint64_t units) {
+      return static_cast<uint64_t>(static_cast<double>(units & 0xFFFFFFFF) * unit_uj);
+    };
+    Accumulator accumulator(Package(shown(0xFFFFFFFF)));
+    // 950 W, read once a minute, through three wraps.
+    const auto minute = static_cast<uint64_t>(950 * 60e6 / unit_uj);
+    uint64_t units = 0xFFFFFFFF - minute / 3;
+    const uint64_t first = units;
+    Sample sample = accumulator.Add(0, shown(units));
+    for (int64_t at = 1; sample.wraps < 3; ++at) {
+      units += minute;
+      sample = accumulator.Add(at * 60 * kNsPerSecond, shown(units));
+      ASSERT_EQ(sample.state, SampleState::kMoved);
+    }
+    const double truth = static_cast<double>(units - first) * unit_uj * 1e-6;
+    // What the kernel shows is cut to whole microjoules besides.
+    EXPECT_NEAR(sample.joules, truth, 3 * (unit_uj + 1) * 1e-6 + 1e-6);
+  }
+}
+
 TEST(AccumulatorTest, ADropThatCannotBeAWrapIsAReset) {
   Accumulator accumulator(Package());
   accumulator.Add(0, 1'000'000'000);

@@ -28,16 +28,28 @@ bool Has(const std::vector<Meter>& meters, DomainKind kind) {
                      [&](const Meter& meter) { return meter.domain.kind == kind; });
 }
 
-// How well a source supplies a kind: 2 all of its domains, 1 some, 0 none.
-int Supply(const std::vector<Meter>& meters, DomainKind kind) {
-  int all = 0;
-  int readable = 0;
+// The sockets that have domains of this kind, as far as it has sockets.
+std::set<int> SocketsOf(const std::vector<Meter>& meters, DomainKind kind) {
+  std::set<int> sockets;
+  if (kind != DomainKind::kPackage && kind != DomainKind::kDram) return sockets;
+  for (const Meter& meter : meters) {
+    if (meter.domain.kind == kind) sockets.insert(meter.domain.socket);
+  }
+  return sockets;
+}
+
+// How well a source supplies a kind: 2 all domains, of as many sockets as any source knows of;
+// 1 some, 0 none.
+int Supply(const std::vector<Meter>& meters, DomainKind kind, size_t sockets) {
+  size_t all = 0;
+  size_t readable = 0;
   for (const Meter& meter : meters) {
     if (meter.domain.kind != kind) continue;
     ++all;
     readable += meter.counter != nullptr;
   }
-  return readable == 0 ? 0 : readable == all ? 2 : 1;
+  if (readable == 0) return 0;
+  return readable == all && SocketsOf(meters, kind).size() == sockets ? 2 : 1;
 }
 
 // Moves the meters of one kind out of the source that supplies it best, the first of equals, and
@@ -50,14 +62,27 @@ void ChooseKind(DomainKind kind, std::vector<Finding>* findings, Detection* dete
     }
     return std::string();
   };
+  std::set<int> sockets;
+  for (const Finding& finding : *findings) sockets.merge(SocketsOf(finding.meters, kind));
   Finding* best = nullptr;
   for (Finding& finding : *findings) {
     if (!Has(finding.meters, kind)) continue;
-    if (best == nullptr || Supply(finding.meters, kind) > Supply(best->meters, kind)) {
+    if (best == nullptr ||
+        Supply(finding.meters, kind, sockets.size()) > Supply(best->meters, kind, sockets.size())) {
       best = &finding;
     }
   }
   if (best == nullptr) return;
+  // A socket that the best one does not know of is missing, and not absent.
+  for (const int known : SocketsOf(best->meters, kind)) sockets.erase(known);
+  for (const int socket : sockets) {
+    Meter missing;
+    missing.domain = MakeDomain(kind, "", socket, -1);
+    missing.domain.cause =
+        fmt::format("{}, which supplies this kind here, does not list it", source_of(*best));
+    missing.domain.fix = "make the source that lists it readable (emlio energy doctor tells how)";
+    detection->meters.push_back(std::move(missing));
+  }
   const std::string chosen = source_of(*best);
   for (Finding& finding : *findings) {
     if (&finding == best || !Has(finding.meters, kind)) continue;
@@ -225,9 +250,12 @@ Detection Detect(const Host& host) {
     ChooseKind(static_cast<DomainKind>(kind), &cpu_sources, &detection);
   }
   for (Meter& meter : detection.meters) {
-    if (meter.domain.source == "hwmon") continue;
-    meter.domain.virtualised = detection.cpu.hypervisor;
-    meter.domain.filtered = detection.cpu.filtering == CpuFacts::Filtering::kOn;
+    Domain& domain = meter.domain;
+    // Of hwmon only amd_energy reads RAPL.
+    if (domain.source == "hwmon" && domain.kind != DomainKind::kPackage) continue;
+    domain.virtualised = detection.cpu.hypervisor;
+    domain.filtered = detection.cpu.filtering == CpuFacts::Filtering::kOn;
+    domain.facts.emplace_back("energy_filtering", FilteringName(detection.cpu.filtering));
   }
   const std::set<std::string> cpu_names = {"perf", "powercap", "powercap-mmio", "hwmon"};
   const bool grace = Has(detection.meters, DomainKind::kGrace);

@@ -177,6 +177,7 @@ TEST_F(NvmlTest, InstancesOfOneGpuAreTheirParentOnce) {
   EXPECT_EQ(finding.meters[0].domain.device, "GPU-a");
   EXPECT_TRUE(finding.meters[0].domain.shared);
   EXPECT_EQ(Measure(4)[0].state, State::kShared);
+  EXPECT_EQ(StateName(State::kShared), "whole_device");
   host_.host.gpus.clear();
   EXPECT_FALSE(Find().meters.at(1).domain.shared);
 }
@@ -193,9 +194,18 @@ TEST_F(NvmlTest, AGpuThatSomebodyUsesBeforeTheJobBeginsIsShared) {
   EXPECT_EQ(energies[1].state, State::kMeasured);
 }
 
-TEST_F(NvmlTest, AVirtualGpuIsNotMeasured) {
-  Gpus("uuid=GPU-a watts=100 vgpu=1\n");
-  EXPECT_EQ(Measure(4)[0].state, State::kVirtualised);
+TEST_F(NvmlTest, OfAVirtualGpuOnlyTheWholeDeviceHasAFigure) {
+  // A guest's share; a host whose guests have shares, in both ways; and one that is passed through.
+  Gpus(
+      "uuid=GPU-a watts=100 virtualization=2\nuuid=GPU-b watts=100 virtualization=3\n"
+      "uuid=GPU-c watts=100 virtualization=4\nuuid=GPU-d watts=100 virtualization=1\n");
+  const auto energies = Measure(4);
+  for (const int gpu : {0, 1, 2}) {
+    EXPECT_EQ(StateName(energies[gpu].state), "whole_device");
+    EXPECT_THAT(energies[gpu].cause, HasSubstr("the whole GPU"));
+  }
+  EXPECT_THAT(energies[0].cause, HasSubstr("virtual"));
+  EXPECT_EQ(energies[3].state, State::kMeasured);
 }
 
 TEST_F(NvmlTest, WithoutACounterSteadyPowerIsIntegrated) {

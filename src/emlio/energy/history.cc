@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kMaxUncertainShare = 0.1;
 constexpr double kMaxVoidShare = 0.01;
+constexpr double kMaxGpuGapPercent = 5;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -125,6 +126,7 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   if (domain.shared) {
     energy.state = State::kShared;
     energy.cause = "the whole GPU, of which others may use a part";
+    if (domain.virtualised) energy.cause += "; this host has a virtual share of it";
   } else if (domain.virtualised) {
     energy.state = State::kVirtualised;
     energy.cause = "a hypervisor makes this figure up from its own accounting";
@@ -133,11 +135,15 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   } else {
     energy.state = State::kMeasured;
   }
-  if (energy.cause.empty() && energy.gaps > 0) {
-    energy.cause = fmt::format(
-        "readings failed ({}), and {:.3f} s are unknown: that is in the "
-        "uncertainty; what the counter went on with is not lost",
-        energy.gaps, Seconds(energy.void_ns));
+  const auto remark = [&energy](std::string_view text) {
+    energy.cause += fmt::format("{}{}", energy.cause.empty() ? "" : "; ", text);
+  };
+  if (domain.filtered) remark("the CPU distorts it by design: energy filtering is on");
+  if (energy.gaps > 0) {
+    remark(
+        fmt::format("readings failed ({}), and {:.3f} s are unknown: that is in the "
+                    "uncertainty; what the counter went on with is not lost",
+                    energy.gaps, Seconds(energy.void_ns)));
   }
   return energy;
 }
@@ -153,7 +159,7 @@ std::string_view StateName(State state) {
     case State::kVirtualised:
       return "virtualised";
     case State::kShared:
-      return "shared";
+      return "whole_device";
     case State::kBelowResolution:
       return "below_resolution";
     case State::kImplausible:
@@ -333,6 +339,24 @@ Total TotalOf(std::span<const Domain> domains, std::span<const Energy> energies)
     total.state = total.missing.empty() ? State::kUnavailable : worst;
   }
   return total;
+}
+
+std::vector<GpuCheck> CompareGpus(std::span<const Domain> domains,
+                                  std::span<const Energy> energies) {
+  std::vector<GpuCheck> checks;
+  for (size_t power = 0; power < domains.size(); ++power) {
+    if (domains[power].kind != DomainKind::kGpuPower || !energies[power].joules) continue;
+    for (size_t counter = 0; counter < domains.size(); ++counter) {
+      const Domain& gpu = domains[counter];
+      if (gpu.kind != DomainKind::kGpu && gpu.kind != DomainKind::kModule) continue;
+      if (gpu.device != domains[power].device || energies[counter].joules.value_or(0) <= 0) {
+        continue;
+      }
+      const double gap_percent = (*energies[power].joules / *energies[counter].joules - 1) * 100;
+      checks.push_back({counter, power, gap_percent, std::abs(gap_percent) > kMaxGpuGapPercent});
+    }
+  }
+  return checks;
 }
 
 }  // namespace emlio::energy

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy/host_share.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -133,6 +134,10 @@ TEST(HostShareTest, WhoFollowsKnowsTheUpdatePeriodsOfWhoReads) {
   const FakeHost host;
   host.Write("gpus", "uuid=GPU-a watts=100 refresh_ms=20\n");
   setenv("EMLIO_STUB_NVML", host.Path("gpus").c_str(), 1);
+  void* const library = dlopen(EMLIO_STUB_NVML_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  // It goes by the system's clock, as a driver does.
+  reinterpret_cast<void (*)(int64_t)>(dlsym(library, "StubNvmlSetTimeNs"))(-1);
   MonitorOptions options;
   options.host = host.host;
   options.host.nvml_library = EMLIO_STUB_NVML_LIBRARY;

@@ -51,7 +51,8 @@ struct Host {
   std::string rocm_library;  // empty: $EMLIO_ROCM_SMI_LIBRARY, else ROCm's name
   // GPUs to measure: UUIDs ("GPU-...", "MIG-..." for its parent) or PCI addresses. Empty: all.
   std::vector<std::string> gpus;
-  // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both.
+  // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both. A
+  // Monitor always does.
   bool gpu_power_too = false;
   // Nothing of what is to be measured has begun: a GPU that somebody uses now is shared with
   // others.

@@ -439,6 +439,36 @@ TEST_F(RecorderTest, LabelsOfADomainReachItsEnergy) {
   EXPECT_EQ(recorder_->TotalOf(energies).state, State::kShared);
 }
 
+TEST_F(RecorderTest, EnergyFilteringIsInTheCauseOfEachFigure) {
+  Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  domain.filtered = true;
+  Add(domain, [](double t) { return static_cast<uint64_t>(50e6 * t); });
+  Run(5);
+  const Energy energy = Window(0, 5)[0];
+  EXPECT_TRUE(energy.joules);
+  EXPECT_THAT(energy.cause, HasSubstr("energy filtering is on"));
+}
+
+TEST_F(RecorderTest, CountersOfGpusAreComparedWithTheirIntegratedPower) {
+  for (const double watts : {100.0, 104.0, 106.0, 94.0}) {
+    StartOver();
+    Domain counter = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+    counter.id = "gpu-a";
+    counter.device = "a";
+    Add(counter, [](double t) { return static_cast<uint64_t>(100e6 * t); });
+    Domain power = MakeDomain(DomainKind::kGpuPower, "nvml", -1, -1);
+    power.device = "a";
+    power.quantity = Quantity::kPower;
+    power.outside_total = "for comparison";
+    Add(power, [watts](double) { return static_cast<uint64_t>(watts * 1e6); });
+    Run(5);
+    const auto checks = CompareGpus(recorder_->domains(), Window(0, 5));
+    ASSERT_EQ(checks.size(), 1u);
+    EXPECT_NEAR(checks[0].gap_percent, watts - 100, 0.1);
+    EXPECT_EQ(checks[0].apart, std::abs(watts - 100) > 5);
+  }
+}
+
 TEST_F(RecorderTest, TheTotalIsOfWhatMayBeAdded) {
   AddPackage([](double t) { return 50 * t; });
   Domain core = MakeDomain(DomainKind::kCore, "powercap", 0, -1);
