@@ -62,6 +62,8 @@ std::vector<std::string> NotMeasured(const std::vector<energy::Domain>& host_dom
       // Memory that this hardware does not count is no fault.
       if (domain.kind == energy::DomainKind::kDram && domain.source.empty() && has_cpu) continue;
       reason = domain.cause + (domain.fix.empty() ? "" : "\n  fix: " + domain.fix);
+    } else if (!domain.doubt.empty()) {
+      reason = domain.doubt;
     } else if (domain.virtualised) {
       reason = "the figure is a hypervisor's, and not a measurement";
     } else if (domain.quantity == energy::Quantity::kPower) {
@@ -207,6 +209,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
   if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
   ChildProcess child;  // before any thread
+  CheckMemory(command.source.host, command.memory_check);
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
 
   energy::MonitorOptions options;

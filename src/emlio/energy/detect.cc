@@ -8,14 +8,33 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "emlio/base/log.h"
 #include "emlio/energy/sources.h"
 
 namespace emlio::energy {
 namespace {
+
+constexpr double kMostDramWatts = 1000;  // its wraps are told by that (Domain::max_watts)
+
+// None: those of MakeDomain.
+std::optional<WattLimits> DramLimits(const Host& host) {
+  std::string text = host.dram_watts;
+  if (const char* given = std::getenv("EMLIO_DRAM_WATTS"); text.empty() && given != nullptr) {
+    text = given;
+  }
+  if (text.empty()) return std::nullopt;
+  auto limits = ParseWattLimits(text);
+  if (limits.ok()) return *limits;
+  LogWarning("energy: the limits of DRAM are the built-in ones: {}", limits.status().message());
+  return std::nullopt;
+}
 
 std::string NodeName() {
   std::array<char, 256> name{};
@@ -189,6 +208,24 @@ bool GpuWanted(const Host& host, std::string_view uuid, std::string_view pci) {
   });
 }
 
+Result<WattLimits> ParseWattLimits(std::string_view text) {
+  const size_t colon = text.find(':');
+  WattLimits limits;
+  const auto read = [](std::string_view number, double* value) {
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), *value);
+    return error == std::errc() && end == number.data() + number.size();
+  };
+  if (colon == std::string_view::npos || !read(text.substr(0, colon), &limits.least) ||
+      !read(text.substr(colon + 1), &limits.most) || !(limits.least >= 0) ||
+      !(limits.most > limits.least) || limits.most > kMostDramWatts) {
+    return InvalidArgument(
+        fmt::format("'{}' is not LEAST:MOST in watts, from 0 to {:g} and the first one smaller, "
+                    "such as 0.5:120",
+                    text, kMostDramWatts));
+  }
+  return limits;
+}
+
 void ResolveTotal(std::vector<Meter>* meters) {
   const bool module = std::any_of(meters->begin(), meters->end(), [](const Meter& meter) {
     return meter.domain.kind == DomainKind::kModule && meter.domain.source == "nvml";
@@ -249,8 +286,13 @@ Detection Detect(const Host& host) {
   for (int kind = 0; kind < kDomainKinds; ++kind) {
     ChooseKind(static_cast<DomainKind>(kind), &cpu_sources, &detection);
   }
+  const auto dram_limits = DramLimits(host);
   for (Meter& meter : detection.meters) {
     Domain& domain = meter.domain;
+    if (domain.kind == DomainKind::kDram && dram_limits) {
+      domain.plausible_from_watts = dram_limits->least;
+      domain.plausible_watts = dram_limits->most;
+    }
     // Of hwmon only amd_energy reads RAPL.
     if (domain.source == "hwmon" && domain.kind != DomainKind::kPackage) continue;
     domain.virtualised = detection.cpu.hypervisor;

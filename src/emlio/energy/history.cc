@@ -100,6 +100,13 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
     energy.fix = "check the firmware's setting for this counter; newer kernels know more units";
     return energy;
   }
+  if (joules + energy.uncertainty_joules < domain.plausible_from_watts * known_s) {
+    energy.state = State::kImplausible;
+    energy.cause = fmt::format("{:.3g} W on average, and less than {:.3g} W cannot be",
+                               joules / known_s, domain.plausible_from_watts);
+    energy.fix = "check the firmware's setting for this counter, or --dram-watts";
+    return energy;
+  }
   if (begin.knot_ns == end.knot_ns) {
     energy.state = State::kBelowResolution;
     energy.cause = fmt::format("{:.3f} s lie between two steps of the counter", Seconds(length_ns));

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Start(MonitorOptions options) {
   options.host.gpu_power_too = true;  // each run compares both
   Detection detection = Detect(options.host);
   std::vector<Meter> meters = std::move(detection.meters);
-  if (options.believe_checks) DoubtFlatDram(options.host.root, &meters);
+  if (options.believe_checks) TakeDramChecks(options.host.root, &meters);
   const std::shared_ptr<HostShare> share = Share(options);
   if (options.update_check != UpdateCheck::kNone) {
     if (share != nullptr && share->role() == HostShare::Role::kFollower) {

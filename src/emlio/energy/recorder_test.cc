@@ -424,6 +424,23 @@ TEST_F(RecorderTest, MemoryThatDrawsMoreThanItCanIsImplausibleAndNotSummed) {
   EXPECT_THAT(total.missing, ElementsAre("dram-0"));
 }
 
+TEST_F(RecorderTest, MemoryIsBelievedBetweenItsLimitsOnly) {
+  for (const auto& [watts, plausible] :
+       {std::pair(0.4, false), {0.6, true}, {29.0, true}, {31.0, false}}) {
+    StartOver();
+    AddPackage([](double t) { return 50 * t; });
+    Domain dram = MakeDomain(DomainKind::kDram, "powercap", 0, -1);
+    dram.plausible_from_watts = 0.5;
+    dram.plausible_watts = 30;
+    Add(dram, [watts = watts](double t) { return static_cast<uint64_t>(watts * 1e6 * t); });
+    Run(10);
+    const auto energies = Window(1, 9);
+    EXPECT_EQ(energies[1].state, plausible ? State::kMeasured : State::kImplausible);
+    EXPECT_EQ(energies[1].joules.has_value(), plausible);
+    EXPECT_EQ(recorder_->TotalOf(energies).joules.has_value(), plausible);
+  }
+}
+
 TEST_F(RecorderTest, LabelsOfADomainReachItsEnergy) {
   Domain shared = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
   shared.shared = true;

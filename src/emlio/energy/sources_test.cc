@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <set>
 #include <string>
@@ -164,6 +165,30 @@ TEST(PowercapTest, AmdHasPackagesAndCoresOnly) {
   const Detection detection = Detect(host.host);
   EXPECT_THAT(InTotal(detection), ElementsAre("powercap:package-0", ":dram"));
   EXPECT_THAT(Find(detection, "dram")->cause, HasSubstr("AMD CPUs have no dram counter"));
+}
+
+TEST(DetectTest, LimitsOfMemoryAreThoseThatWereGiven) {
+  FakeHost host;
+  Intel(host);
+  host.TwoSockets();
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 180);
+  host.host.dram_watts = "0.5:120";
+  const Detection detection = Detect(host.host);
+  for (const char* id : {"dram-0", "dram-1"}) {
+    EXPECT_EQ(Find(detection, id)->plausible_watts, 120);
+    EXPECT_EQ(Find(detection, id)->plausible_from_watts, 0.5);
+  }
+  EXPECT_EQ(Find(detection, "package-0")->plausible_watts, 1000);
+  host.host.dram_watts.clear();
+  setenv("EMLIO_DRAM_WATTS", "1:90", 1);
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 90);
+  setenv("EMLIO_DRAM_WATTS", "90:1", 1);
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 180);
+  unsetenv("EMLIO_DRAM_WATTS");
+  for (const char* text :
+       {"", ":", "5", "5:", ":5", "5:5", "6:5", "-1:5", "nan:5", "0:inf", "0:1001", "1:2:3"}) {
+    EXPECT_FALSE(ParseWattLimits(text).ok()) << text;
+  }
 }
 
 TEST(PowercapTest, ZonesThatNobodyKnowsAreNotCounted) {

@@ -61,6 +61,7 @@ void Fields(auto& io, auto& m)
   io("range", m.range_units);
   io("max_watts", m.max_watts);
   io("plausible_watts", m.plausible_watts);
+  io("plausible_from_watts", m.plausible_from_watts);
   io("refresh", m.refresh_ns);
   io("step", m.step_joules);
   io("update_period", m.update_period_ns);

@@ -33,6 +33,7 @@ std::vector<AnyMessage> Samples() {
   welcome.domains[0].cause = "no";
   welcome.domains[0].facts = {{"driver", "550.54"}, {"mig", "off"}};
   welcome.domains[0].update_period_ns = 20'000'000;
+  welcome.domains[0].plausible_from_watts = 0.5;
   welcome.absent.push_back({"hwmon", "cause", "fix"});
   welcome.facts = R"({"cpus": 4})";
   samples.push_back(welcome);
@@ -103,6 +104,7 @@ TEST(AgentMessagesTest, FieldsAreWhereTheyBelong) {
   EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].facts,
             std::get<Welcome>(Samples()[1]).domains[0].facts);
   EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].update_period_ns, 20'000'000);
+  EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].plausible_from_watts, 0.5);
   EXPECT_EQ(std::get<Welcome>(*welcome).boot_id, "b");
   EXPECT_EQ(std::get<Probed>(*Decode(Encode(Samples()[3]))).at.wall_ns, -6);
 }
