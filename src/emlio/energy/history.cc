@@ -291,7 +291,9 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
   if (const auto after = KnotAfter(*to, domain)) see(b, At(*after, domain));
   const double change_watts = most > least ? most - least : 0;
   point.uncertainty_joules =
-      change_watts * (share * (1 - share) * length * 1e-9 + Seconds(domains_[domain].refresh_ns));
+      change_watts *
+      (share * (1 - share) * length * 1e-9 +
+       Seconds(std::max(domains_[domain].refresh_ns, domains_[domain].update_period_ns)));
   return point;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -141,6 +142,72 @@ TEST_F(RecorderTest, TheUncertaintyCoversAChangeOfPowerAtAnEdge) {
   const double error = std::abs(*energy.joules - (truth(10) - truth(2.06)));
   EXPECT_GT(error, 1);
   EXPECT_LT(error, energy.uncertainty_joules);
+}
+
+// Loads that are steady for two intervals or more: whatever the window, its error is no more than
+// it says.
+TEST_F(RecorderTest, TheUncertaintyCoversTheErrorOfAnyWindow) {
+  struct Load {
+    const char* name;
+    double interval_s;
+    std::function<double(double)> watts;
+  };
+  const Load loads[] = {
+      {"constant", 0.1, [](double) { return 50.0; }},
+      {"ramp", 0.1, [](double t) { return 20 + 10 * t; }},
+      {"step", 0.1, [](double t) { return t < 7.33 ? 20.0 : 220.0; }},
+      {"burst", 0.1, [](double t) { return t > 5.01 && t < 9.47 ? 300.0 : 12.0; }},
+      {"square wave of 1.3 s", 0.1,
+       [](double t) { return std::fmod(t, 1.3) < 0.26 ? 400.0 : 50.0; }},
+      {"square wave of 7 Hz", 0.02,
+       [](double t) { return std::fmod(t * 7, 1) < 0.5 ? 400.0 : 50.0; }},
+      {"spikes", 0.01, [](double t) { return std::fmod(t, 0.9) < 0.03 ? 450.0 : 60.0; }}};
+  constexpr int kMs = 20'000;
+  std::mt19937_64 random(3);
+  for (const Load& load : loads) {
+    StartOver();
+    std::vector<double> joules = {0};
+    for (int ms = 0; ms < kMs; ++ms)
+      joules.push_back(joules.back() + load.watts((ms + 0.5) * 1e-3) * 1e-3);
+    AddPackage([&](double t) { return joules[static_cast<size_t>(std::lround(t * 1000))]; });
+    Recorder recorder("node", std::move(meters_), options_, clock_);
+    recorder.TakeSample();
+    const int64_t interval_ns = std::llround(load.interval_s * 1e9);
+    for (int64_t at = interval_ns; at <= kMs * kNsPerMs; at += interval_ns) {
+      clock_.AdvanceNs(interval_ns);
+      recorder.TakeSample();
+    }
+    int told = 0;
+    for (int window = 0; window < 300; ++window) {
+      const auto length = static_cast<int64_t>(500 + random() % 7500);
+      const auto begin = static_cast<int64_t>(1500 + random() % (kMs - 3000 - length));
+      const int64_t end = begin + length;
+      const Energy energy = recorder.Window(begin * kNsPerMs, end * kNsPerMs)[0];
+      if (!energy.joules) continue;
+      ++told;
+      const double truth = joules[static_cast<size_t>(end)] - joules[static_cast<size_t>(begin)];
+      EXPECT_LE(std::abs(*energy.joules - truth), energy.uncertainty_joules + 1e-6)
+          << load.name << " from " << begin << " to " << end << " ms";
+    }
+    EXPECT_GT(told, 270) << load.name;
+  }
+}
+
+TEST_F(RecorderTest, ASlowUpdatePeriodIsInTheUncertainty) {
+  // 20 W until 4 s, then 200 W: how late the counter is matters where power changes.
+  const auto joules = [](double t) { return t < 4 ? 20 * t : 80 + 200 * (t - 4); };
+  double uncertainty = 0;
+  for (const int64_t period_ns : {int64_t{0}, 100 * kNsPerMs}) {
+    StartOver();
+    Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+    domain.update_period_ns = period_ns;
+    Add(domain, [&](double t) { return static_cast<uint64_t>(std::llround(joules(t) * 1e6)); });
+    Run(12);
+    const double before = std::exchange(uncertainty, Window(4, 10)[0].uncertainty_joules);
+    if (period_ns > 0) {
+      EXPECT_NEAR(uncertainty - before, 180 * 0.098, 1e-3);
+    }
+  }
 }
 
 TEST_F(RecorderTest, AWindowBetweenTwoStepsIsBelowResolution) {
