@@ -49,8 +49,8 @@ class Energy:
         kind: "package", "dram", "gpu", ...
         source: Where it was read: "perf", "powercap", "nvml", ...; None: nowhere.
         in_total: Whether it is added to the host's total; parts that overlap are not.
-        state: "measured", "integrated", "virtualised", "shared", or why there are no joules:
-            "below_resolution", "implausible", "gap", "unavailable".
+        state: "measured", "integrated", "virtualised", "whole_device", or why there are no
+            joules: "below_resolution", "implausible", "gap", "unavailable".
         joules: None: not known.
         uncertainty_joules: Of the window's edges and of integration.
         void_s: Time for which joules are not known.

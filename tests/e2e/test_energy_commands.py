@@ -17,7 +17,7 @@ import pytest
 from command_line import DEADLINE_S, Emlio, Energy
 from daemon_process import Serve
 from energy_agents import running_agent
-from energy_host import TWO_SOCKETS_WATTS, EnergyHost, two_sockets
+from energy_host import TWO_SOCKETS_WATTS, EnergyHost, Zone, two_sockets
 
 # What a test takes for the watts of a host: on a busy machine whoever moves its counters is late.
 CLOSE = 0.1
@@ -274,6 +274,63 @@ def test_the_doctor_finds_memory_that_does_not_feel_its_load(
     )
     assert unloaded["measurable"]
     assert unloaded["total"]["mean_watts"] == pytest.approx(TWO_SOCKETS_WATTS, rel=CLOSE)
+
+
+def test_memory_that_does_not_rise_is_shown_and_not_summed(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost
+) -> None:
+    sleep = ["--root", host.root, "--", "sleep", "0.5"]
+    unchecked = record(emlio, tmp_path, *sleep)
+    assert of(unchecked, "dram-0")["facts"]["memory_load"] == "not checked"
+    assert unchecked["total"]["joules"] is not None
+    result = record(emlio, tmp_path, "--memory-check", "always", *sleep)
+    for dram in ("dram-0", "dram-1"):
+        assert of(result, dram)["facts"]["memory_load"] == "flat"
+        assert of(result, dram)["state"] == "implausible"
+        assert of(result, dram)["joules"] is None
+    assert result["total"]["joules"] is None
+    # It stays so until somebody finds otherwise, and is no measurement.
+    assert record(emlio, tmp_path, *sleep)["total"]["joules"] is None
+    done = emlio("energy", "record", "--require-measured", *sleep, code=3)
+    assert "does not rise" in done.stderr
+
+
+def test_limits_of_memory_are_options(emlio: Emlio, tmp_path: Path, host: EnergyHost) -> None:
+    result = record(
+        emlio, tmp_path, "--dram-watts", "0.5:9", "--root", host.root, "--", "sleep", "0.7"
+    )
+    assert of(result, "dram-0")["state"] == "implausible"
+    assert of(result, "dram-0")["joules"] is None
+    assert of(result, "dram-1")["state"] == "measured"
+    assert result["total"]["joules"] is None
+    done = emlio("energy", "record", "--dram-watts", "9:1", "--", "true", code=2)
+    assert "not LEAST:MOST" in done.stderr
+
+
+def test_missing_time_is_withheld_unless_gaps_are_allowed(emlio: Emlio, tmp_path: Path) -> None:
+    root = tmp_path / "jumping"
+    watts = root / "watts"
+    # For a moment the counter rises by more than any package can use.
+    jump = (
+        f"sleep 0.7; echo 2000000 > {watts}.a; echo 50 > {watts}.b; mv {watts}.a {watts}; "
+        f"sleep 0.05; mv {watts}.b {watts}; sleep 0.7"
+    )
+    zone = Zone("intel-rapl:0", "package-0", 50, 11_000_000_000, watts_file="watts")
+    with EnergyHost(root, [zone]):
+        command = ["--root", root, "--", "sh", "-c", jump]
+        withheld = record(emlio, tmp_path, *command)
+        allowed = record(emlio, tmp_path, "--allow-gaps", *command)
+    package = of(withheld, "package-0")
+    assert (package["state"], package["joules"]) == ("gap", None)
+    assert package["resets"] >= 1
+    assert "are unknown" in package["cause"]
+    assert withheld["total"]["joules"] is None
+    package = of(allowed, "package-0")
+    assert package["state"] == "gap"
+    assert package["joules"] == pytest.approx(
+        50 * (allowed["seconds"] - package["void_s"]), rel=CLOSE
+    )
+    assert allowed["total"]["joules"] is None
 
 
 def test_intervals_from_10_ms_to_1_s_give_the_same_energy(emlio: Emlio, host: EnergyHost) -> None:

@@ -14,6 +14,7 @@
 #include "cli_energy_analysis.h"
 #include "cli_options.h"
 #include "console.h"
+#include "emlio/energy/detect.h"
 #include "emlio/energy/run_store.h"
 #include "emlio/energy_sinks/exposition.h"
 #include "emlio/energy_sinks/influx_sink.h"
@@ -43,6 +44,16 @@ void AddEnergySource(CLI::App* sub, EnergySource& source) {
           "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]");
   AddFile(sub, "--rocm-library", &source.host.rocm_library,
           "AMD's library [$EMLIO_ROCM_SMI_LIBRARY, else librocm_smi64.so]");
+  AddNamed(
+      sub, "--dram-watts",
+      [](std::string_view text) -> Result<std::string> {
+        EMLIO_RETURN_IF_ERROR(energy::ParseWattLimits(text).status());
+        return std::string(text);
+      },
+      [&source](const std::string& text) { source.host.dram_watts = text; },
+      "What the memory of a socket can draw on average, LEAST:MOST; more or less is implausible "
+      "[$EMLIO_DRAM_WATTS, else 0:180]")
+      ->type_name("W:W");
   sub->add_option("--gpu", source.host.gpus,
                   "Measure this GPU only, by UUID or PCI address; may come several times [all]")
       ->type_name("ID")
@@ -147,6 +158,11 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
       "--node that is in the total has a hardware counter");
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
+  AddNamed(
+      sub, "--memory-check", &ParseMemoryCheck,
+      [&command](MemoryCheck check) { command.memory_check = check; },
+      "Whether memory is put under load before, to see if its counters rise: auto (once after each "
+      "start of an idle host), always, never [auto]");
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
   auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
   sub->add_flag_callback(

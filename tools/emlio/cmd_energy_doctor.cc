@@ -140,6 +140,7 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command) {
     domains.push_back(std::move(one));
   }
   json["domains"] = std::move(domains);
+  json["gpu_checks"] = GpuChecksJson((*monitor)->domains(), diagnosis->idle.energies);
   json["absent"] = AbsentJson((*monitor)->absent());
   if (report.for_people()) Print(**monitor, *diagnosis);
   return report.Finish(OkStatus(), std::move(json));

@@ -63,6 +63,8 @@ std::vector<std::string> NotMeasured(const std::vector<energy::Domain>& host_dom
       // Memory that this hardware does not count is no fault.
       if (domain.kind == energy::DomainKind::kDram && domain.source.empty() && has_cpu) continue;
       reason = domain.cause + (domain.fix.empty() ? "" : "\n  fix: " + domain.fix);
+    } else if (!domain.doubt.empty()) {
+      reason = domain.doubt;
     } else if (domain.virtualised) {
       reason = "the figure is a hypervisor's, and not a measurement";
     } else if (domain.quantity == energy::Quantity::kPower) {
@@ -208,12 +210,12 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
   if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
   ChildProcess child;  // before any thread
+  CheckMemory(command.source.host, command.memory_check);
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
 
   energy::MonitorOptions options;
   options.host = command.source.host;
   options.host.before_the_job = true;
-  options.host.gpu_power_too = !command.store.empty();  // reports compare it with the counter
   options.interval_ns = command.source.interval_ms * kNsPerMs;
   options.rules.allow_gaps = command.allow_gaps;
   // Both outlive the monitor, which calls them.

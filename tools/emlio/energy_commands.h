@@ -10,6 +10,7 @@
 #include "emlio/energy/meter.h"
 #include "emlio/energy_agent/agent.h"
 #include "emlio/energy_sinks/export_run.h"
+#include "energy_memory_check.h"
 #include "sample_sinks.h"
 
 // The subcommands of `emlio energy`, as commands.h has the others: options and one function each.
@@ -38,6 +39,7 @@ struct EnergyRecordCommand {
   std::string stage;               // and its stage
   bool require_measured = false;
   bool allow_gaps = false;
+  MemoryCheck memory_check = MemoryCheck::kAuto;
   bool live = false;
   std::string store;        // the file of runs; empty: none
   bool wants_store = true;  // none is not what was asked for: it is warned of

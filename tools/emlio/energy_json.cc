@@ -106,6 +106,19 @@ ordered_json TotalJson(const energy::Total& total, double seconds) {
   };
 }
 
+ordered_json GpuChecksJson(const std::vector<energy::Domain>& domains,
+                           std::span<const energy::Energy> energies) {
+  ordered_json checks = ordered_json::array();
+  for (const energy::GpuCheck& check : energy::CompareGpus(domains, energies)) {
+    checks.push_back({{"domain", domains[check.counter].id},
+                      {"counter_joules", *energies[check.counter].joules},
+                      {"integrated_joules", *energies[check.power].joules},
+                      {"gap_percent", check.gap_percent},
+                      {"apart", check.apart}});
+  }
+  return checks;
+}
+
 ordered_json WindowJson(const std::vector<energy::Domain>& domains,
                         const energy::WindowReport& window) {
   const double seconds = Seconds(window.end_ns - window.begin_ns);
@@ -124,6 +137,9 @@ ordered_json WindowJson(const std::vector<energy::Domain>& domains,
     energies.push_back(EnergyJson(domains[i], window.energies[i], seconds));
   }
   json["domains"] = std::move(energies);
+  if (auto checks = GpuChecksJson(domains, window.energies); !checks.empty()) {
+    json["gpu_checks"] = std::move(checks);
+  }
   return json;
 }
 
@@ -138,12 +154,9 @@ ordered_json AbsentJson(const std::vector<energy::Absence>& absent) {
 }
 
 ordered_json CpuJson(const energy::CpuFacts& cpu) {
-  using Filtering = energy::CpuFacts::Filtering;
   return {{"amd", cpu.amd},
           {"hypervisor", cpu.hypervisor},
-          {"energy_filtering", cpu.filtering == Filtering::kOn    ? "on"
-                               : cpu.filtering == Filtering::kOff ? "off"
-                                                                  : "unknown"}};
+          {"energy_filtering", energy::FilteringName(cpu.filtering)}};
 }
 
 ordered_json SamplerJson(const energy::SamplerStats& stats) {
@@ -222,6 +235,14 @@ std::string EnergyTable(const std::vector<energy::Domain>& domains,
   if (!total.without.empty() && total.joules) {
     remark("nothing on this host counts it: the total is without it",
            fmt::format("{}", fmt::join(total.without, ", ")));
+  }
+  for (const energy::GpuCheck& check : energy::CompareGpus(domains, energies)) {
+    if (!check.apart) continue;
+    remark(fmt::format("its counter says {} and its power, integrated, {}: {:+.1f} %, so that one "
+                       "of them is wrong",
+                       FormatJoules(energies[check.counter].joules),
+                       FormatJoules(energies[check.power].joules), check.gap_percent),
+           domains[check.counter].id);
   }
   for (const auto& [cause, ids] : remarks) {
     text += WrapWords(fmt::format("{}: {}", fmt::join(ids, ", "), cause), 2, OutputColumns());

@@ -25,6 +25,9 @@ nlohmann::ordered_json DomainJson(const energy::Domain& domain);
 nlohmann::ordered_json EnergyJson(const energy::Domain& domain, const energy::Energy& energy,
                                   double seconds);
 nlohmann::ordered_json TotalJson(const energy::Total& total, double seconds);
+// GPUs whose counter was compared with their integrated power; more than 5 % apart: `apart`.
+nlohmann::ordered_json GpuChecksJson(const std::vector<energy::Domain>& domains,
+                                     std::span<const energy::Energy> energies);
 nlohmann::ordered_json WindowJson(const std::vector<energy::Domain>& domains,
                                   const energy::WindowReport& window);
 nlohmann::ordered_json AbsentJson(const std::vector<energy::Absence>& absent);

@@ -65,6 +65,9 @@ ordered_json NodeJson(const NodeReport& node) {
       domains.push_back(EnergyJson(node.domains[i], node.run.energies[i], seconds));
     }
     json["domains"] = std::move(domains);
+    if (auto checks = GpuChecksJson(node.domains, node.run.energies); !checks.empty()) {
+      json["gpu_checks"] = std::move(checks);
+    }
     json["proxies"] = ActivityJson(node.proxies);
     json["sampler"] = SamplerJson(node.stats);
   } else {

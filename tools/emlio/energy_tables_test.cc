@@ -46,6 +46,32 @@ TEST(EnergyTablesTest, WhatIsNotZeroDoesNotReadZero) {
   EXPECT_EQ(FormatWatts(1e-9), "< 1 mW");
 }
 
+TEST(EnergyTablesTest, AGpuWhoseCounterAndPowerAreApartHasBothAndAWarning) {
+  std::vector<energy::Domain> domains = {energy::MakeDomain(DomainKind::kGpu, "nvml", -1, -1),
+                                         energy::MakeDomain(DomainKind::kGpuPower, "nvml", -1, -1)};
+  domains[0].id = "gpu-a";
+  domains[0].device = domains[1].device = "a";
+  std::vector<energy::Energy> energies(2);
+  energies[0].joules = 187;
+  energies[0].state = energy::State::kMeasured;
+  energies[1].joules = 327;
+  energies[1].state = energy::State::kIntegrated;
+  const std::string text = EnergyTable(domains, energies, {}, 5);
+  EXPECT_THAT(text,
+              HasSubstr("gpu-a: its counter says 187.0 J and its power, integrated, 327.0 J"));
+  energy::WindowReport window;
+  window.energies = energies;
+  const auto check = WindowJson(domains, window).at("gpu_checks").at(0);
+  EXPECT_EQ(check.at("domain"), "gpu-a");
+  EXPECT_EQ(check.at("integrated_joules"), 327);
+  EXPECT_TRUE(check.at("apart").get<bool>());
+  energies[1].joules = 190;
+  EXPECT_THAT(EnergyTable(domains, energies, {}, 5), Not(HasSubstr("its counter says")));
+  EXPECT_FALSE(GpuChecksJson(domains, energies).at(0).at("apart").get<bool>());
+  energies[1].joules.reset();
+  EXPECT_TRUE(GpuChecksJson(domains, energies).empty()) << "what is not known is not compared";
+}
+
 TEST(EnergyTablesTest, ANodeWithoutJoulesSaysWhyAndWhatHelps) {
   energy_agent::NodeReport node;
   node.node = "n2";

@@ -12,6 +12,9 @@ namespace {
 
 // Less than that many CPU-seconds a second is an idle host.
 constexpr double kBusyCpus = 0.2;
+// A counter that stood still and then shows less than that share of what went on before has lost
+// the time for which it stood.
+constexpr double kCaughtUpShare = 0.5;
 
 }  // namespace
 
@@ -22,6 +25,7 @@ Accumulator::Accumulator(const Domain& domain, const Options& options)
       range_units_(domain.range_units),
       max_watts_(domain.max_watts),
       refresh_ns_(domain.refresh_ns),
+      usual_ns_(std::max(domain.refresh_ns, domain.update_period_ns)),
       options_(options) {}
 
 double Accumulator::Joules() const {
@@ -70,7 +74,10 @@ void Accumulator::AddPower(int64_t time_ns, uint64_t value) {
   moved_ns_ = time_ns;
   const double before = static_cast<double>(value_) * per_unit_;
   const double now = static_cast<double>(value) * per_unit_;
-  if (elapsed_ns > options_.max_power_gap_ns) {
+  if (in_gap_) {
+    // Power that was not read says nothing of the time between, as a counter would.
+    void_ns_ += elapsed_ns;
+  } else if (elapsed_ns > options_.max_power_gap_ns) {
     ++sample_.ambiguous;
     void_ns_ += elapsed_ns;
     sample_.state = SampleState::kAmbiguous;
@@ -92,17 +99,29 @@ void Accumulator::AddEnergy(int64_t time_ns, uint64_t value) {
     return;
   }
   const std::optional<uint64_t> used = Used(time_ns, value);
+  const int64_t interval_ns = time_ns - moved_ns_;
+  double watts = 0;
   sample_.knot = true;
   if (stalled_) {
     // Counters that stop counting do not say what was used meanwhile.
-    void_ns_ += time_ns - moved_ns_;
+    void_ns_ += interval_ns;
     sample_.state = SampleState::kMoved;
-  } else if (used) {
+  } else if (!used) {
+    void_ns_ += time_ns - value_ns_;
+  } else if (const double joules = static_cast<double>(*used) * per_unit_;
+             CaughtUp(time_ns, joules)) {
     used_units_ += *used;
+    if (interval_ns > 0) watts = joules / Seconds(interval_ns);
     sample_.state = SampleState::kMoved;
   } else {
-    void_ns_ += time_ns - value_ns_;
+    void_ns_ += interval_ns;
+    ++sample_.stalls;
+    sample_.stall_busy = true;
+    sample_.state = SampleState::kMoved;
   }
+  watts_before_ = watts_;
+  watts_ = watts;
+  interval_ns_ = interval_ns;
   stalled_ = false;
   stood_since_.reset();
   moved_ns_ = time_ns;
@@ -111,6 +130,17 @@ void Accumulator::AddEnergy(int64_t time_ns, uint64_t value) {
 bool Accumulator::Possible(uint64_t units, int64_t time_ns) const {
   return static_cast<double>(units) * per_unit_ <=
          max_watts_ * Seconds(time_ns - moved_ns_ + refresh_ns_);
+}
+
+bool Accumulator::CaughtUp(int64_t time_ns, double joules) {
+  const int64_t stood_ns = value_ns_ - moved_ns_;
+  if (!always_draws_ ||
+      stood_ns <= std::max(kMaxUnmovedNs, kUnmovedIntervals * std::max(usual_ns_, interval_ns_)))
+    return true;
+  const double expected = std::max(watts_, watts_before_) * Seconds(time_ns - moved_ns_);
+  if (joules < kCaughtUpShare * expected) return false;
+  sample_.spread_joules += std::max(0.0, expected - joules);
+  return true;
 }
 
 std::optional<uint64_t> Accumulator::Used(int64_t time_ns, uint64_t value) {

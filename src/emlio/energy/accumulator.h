@@ -26,8 +26,10 @@ enum class SampleState : uint8_t {
 struct Sample {
   int64_t time_ns = 0;
   double joules = 0;
-  double spread_joules = 0;  // integrated power: what changes between readings can make wrong
-  int64_t void_ns = 0;       // time for which joules are not known
+  // Integrated power: what changes between readings can make wrong. Counters: what one may have
+  // lost while it stood still.
+  double spread_joules = 0;
+  int64_t void_ns = 0;  // time for which joules are not known
   uint32_t wraps = 0;
   uint32_t resets = 0;
   uint32_t gaps = 0;
@@ -37,6 +39,11 @@ struct Sample {
   bool knot = false;        // joules are known at this very time
   bool stall_busy = false;  // of the latest stall: the CPUs were busy
 };
+
+// For how long a counter of what always draws may stand still and still be believed: so many of the
+// intervals in which it moves, and at least that long.
+inline constexpr int64_t kUnmovedIntervals = 3;
+inline constexpr int64_t kMaxUnmovedNs = 500 * kNsPerMs;
 
 struct AccumulatorOptions {
   int64_t stall_ns = 2 * kNsPerSecond;
@@ -66,6 +73,9 @@ class Accumulator {
   std::optional<uint64_t> Used(int64_t time_ns, uint64_t value);
   // Whether the domain can have used that much since the counter last moved.
   bool Possible(uint64_t units, int64_t time_ns) const;
+  // Whether what a counter shows after it stood still is what was used meanwhile. What it may lack
+  // though it is believed becomes part of the spread.
+  bool CaughtUp(int64_t time_ns, double joules);
   double Joules() const;
 
   const Quantity quantity_;
@@ -74,6 +84,7 @@ class Accumulator {
   const uint64_t range_units_;
   const double max_watts_;
   const int64_t refresh_ns_;
+  const int64_t usual_ns_;  // at least: the intervals in which it moves
   const Options options_;
 
   Sample sample_;
@@ -85,6 +96,10 @@ class Accumulator {
   int64_t value_ns_ = 0;  // of the last good reading
   int64_t moved_ns_ = 0;  // of the last good reading that was a new value
   int64_t void_ns_ = 0;   // without what is open at the moment
+  // Of the last two intervals between moves: mean power, 0: not known; and the length of the last.
+  double watts_ = 0;
+  double watts_before_ = 0;
+  int64_t interval_ns_ = 0;
   uint64_t used_units_ = 0;
   double used_joules_ = 0;  // integrated
 

@@ -50,6 +50,30 @@ TEST(AccumulatorTest, ThreeWrapsGiveTheExactSum) {
   EXPECT_EQ(sample.resets + sample.ambiguous + sample.gaps, 0u);
 }
 
+// A register of 32 bits as the kernel shows it: in microjoules, and its range without the last
+// unit.
+TEST(AccumulatorTest, ARegisterOf32BitsIsExactToOneUnitAWrap) {
+  for (const double unit_uj : {61.03515625, 15.2587890625}) {
+    const auto shown = [unit_uj](uint64_t units) {
+      return static_cast<uint64_t>(static_cast<double>(units & 0xFFFFFFFF) * unit_uj);
+    };
+    Accumulator accumulator(Package(shown(0xFFFFFFFF)));
+    // 950 W, read once a minute, through three wraps.
+    const auto minute = static_cast<uint64_t>(950 * 60e6 / unit_uj);
+    uint64_t units = 0xFFFFFFFF - minute / 3;
+    const uint64_t first = units;
+    Sample sample = accumulator.Add(0, shown(units));
+    for (int64_t at = 1; sample.wraps < 3; ++at) {
+      units += minute;
+      sample = accumulator.Add(at * 60 * kNsPerSecond, shown(units));
+      ASSERT_EQ(sample.state, SampleState::kMoved);
+    }
+    const double truth = static_cast<double>(units - first) * unit_uj * 1e-6;
+    // What the kernel shows is cut to whole microjoules besides.
+    EXPECT_NEAR(sample.joules, truth, 3 * (unit_uj + 1) * 1e-6 + 1e-6);
+  }
+}
+
 TEST(AccumulatorTest, ADropThatCannotBeAWrapIsAReset) {
   Accumulator accumulator(Package());
   accumulator.Add(0, 1'000'000'000);
@@ -155,6 +179,48 @@ TEST(AccumulatorTest, AStalledPackageIsVoidSinceItMovedLast) {
   EXPECT_EQ(sample.void_ns, 30 * kTick);
 }
 
+// A package of 50 W whose counter stands still for `stood` ticks and then shows `joules` more.
+Sample StandAndGoOn(int stood, double joules) {
+  Accumulator accumulator(Package());
+  double shown = 1000;
+  const auto add = [&](int tick) {
+    return accumulator.Add(tick * kTick, static_cast<uint64_t>(shown * 1e6));
+  };
+  int tick = 0;
+  for (; tick < 10; ++tick, shown += 5) add(tick);
+  shown -= 5;
+  for (const int until = tick + stood; tick < until; ++tick) add(tick);
+  shown += joules;
+  return add(tick);
+}
+
+TEST(AccumulatorTest, ACounterThatCatchesUpAfterItStoodStillHasLostNothing) {
+  const Sample sample = StandAndGoOn(15, 80);
+  EXPECT_EQ(sample.stalls, 0u);
+  EXPECT_EQ(sample.void_ns, 0);
+  EXPECT_NEAR(sample.joules, 45 + 80, 1e-3);
+  EXPECT_NEAR(sample.spread_joules, 0, 1e-3);
+}
+
+TEST(AccumulatorTest, ACounterThatGoesOnWhereItStoodHasLostThatTime) {
+  for (const int stood : {6, 10, 15, 18}) {
+    const Sample sample = StandAndGoOn(stood, 5);
+    EXPECT_EQ(sample.stalls, 1u);
+    EXPECT_EQ(sample.void_ns, (stood + 1) * kTick);
+    EXPECT_NEAR(sample.joules, 45, 1e-3);
+  }
+  // A little is no reason to doubt it.
+  EXPECT_EQ(StandAndGoOn(4, 5).void_ns, 0);
+}
+
+TEST(AccumulatorTest, WhatACounterThatStoodStillMayLackIsInTheSpread) {
+  // 80 J are expected. Whether it lost some of them or less was used nobody can tell.
+  const Sample sample = StandAndGoOn(15, 50);
+  EXPECT_EQ(sample.void_ns, 0);
+  EXPECT_NEAR(sample.joules, 45 + 50, 1e-3);
+  EXPECT_NEAR(sample.spread_joules, 30, 1e-3);
+}
+
 // A domain that stands still for 3 s while that many CPUs are busy.
 Sample StandStill(DomainKind kind, std::optional<double> busy_cpus) {
   Accumulator accumulator(Of(kind));
@@ -220,6 +286,19 @@ TEST(AccumulatorTest, PowerThatWasNotReadForLongIsVoid) {
   const Sample sample = accumulator.Add(2 * kNsPerSecond, 100'000);
   EXPECT_EQ(sample.joules, 0);
   EXPECT_EQ(sample.void_ns, 2 * kNsPerSecond);
+}
+
+TEST(AccumulatorTest, PowerOfATimeInWhichAReadingFailedIsNotGuessed) {
+  Accumulator accumulator(Power());
+  accumulator.Add(0, 100'000);
+  accumulator.Add(kTick, std::nullopt);
+  Sample sample = accumulator.Add(2 * kTick, 100'000);
+  EXPECT_EQ(sample.joules, 0);
+  EXPECT_EQ(sample.void_ns, 2 * kTick);
+  EXPECT_EQ(sample.gaps, 1u);
+  sample = accumulator.Add(3 * kTick, 100'000);
+  EXPECT_DOUBLE_EQ(sample.joules, 10);
+  EXPECT_EQ(sample.void_ns, 2 * kTick);
 }
 
 TEST(AccumulatorTest, TerawattsAreNotBelieved) {

@@ -8,14 +8,33 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "emlio/base/log.h"
 #include "emlio/energy/sources.h"
 
 namespace emlio::energy {
 namespace {
+
+constexpr double kMostDramWatts = 1000;  // its wraps are told by that (Domain::max_watts)
+
+// None: those of MakeDomain.
+std::optional<WattLimits> DramLimits(const Host& host) {
+  std::string text = host.dram_watts;
+  if (const char* given = std::getenv("EMLIO_DRAM_WATTS"); text.empty() && given != nullptr) {
+    text = given;
+  }
+  if (text.empty()) return std::nullopt;
+  auto limits = ParseWattLimits(text);
+  if (limits.ok()) return *limits;
+  LogWarning("energy: the limits of DRAM are the built-in ones: {}", limits.status().message());
+  return std::nullopt;
+}
 
 std::string NodeName() {
   std::array<char, 256> name{};
@@ -28,16 +47,28 @@ bool Has(const std::vector<Meter>& meters, DomainKind kind) {
                      [&](const Meter& meter) { return meter.domain.kind == kind; });
 }
 
-// How well a source supplies a kind: 2 all of its domains, 1 some, 0 none.
-int Supply(const std::vector<Meter>& meters, DomainKind kind) {
-  int all = 0;
-  int readable = 0;
+// The sockets that have domains of this kind, as far as it has sockets.
+std::set<int> SocketsOf(const std::vector<Meter>& meters, DomainKind kind) {
+  std::set<int> sockets;
+  if (kind != DomainKind::kPackage && kind != DomainKind::kDram) return sockets;
+  for (const Meter& meter : meters) {
+    if (meter.domain.kind == kind) sockets.insert(meter.domain.socket);
+  }
+  return sockets;
+}
+
+// How well a source supplies a kind: 2 all domains, of as many sockets as any source knows of;
+// 1 some, 0 none.
+int Supply(const std::vector<Meter>& meters, DomainKind kind, size_t sockets) {
+  size_t all = 0;
+  size_t readable = 0;
   for (const Meter& meter : meters) {
     if (meter.domain.kind != kind) continue;
     ++all;
     readable += meter.counter != nullptr;
   }
-  return readable == 0 ? 0 : readable == all ? 2 : 1;
+  if (readable == 0) return 0;
+  return readable == all && SocketsOf(meters, kind).size() == sockets ? 2 : 1;
 }
 
 // Moves the meters of one kind out of the source that supplies it best, the first of equals, and
@@ -50,14 +81,27 @@ void ChooseKind(DomainKind kind, std::vector<Finding>* findings, Detection* dete
     }
     return std::string();
   };
+  std::set<int> sockets;
+  for (const Finding& finding : *findings) sockets.merge(SocketsOf(finding.meters, kind));
   Finding* best = nullptr;
   for (Finding& finding : *findings) {
     if (!Has(finding.meters, kind)) continue;
-    if (best == nullptr || Supply(finding.meters, kind) > Supply(best->meters, kind)) {
+    if (best == nullptr ||
+        Supply(finding.meters, kind, sockets.size()) > Supply(best->meters, kind, sockets.size())) {
       best = &finding;
     }
   }
   if (best == nullptr) return;
+  // A socket that the best one does not know of is missing, and not absent.
+  for (const int known : SocketsOf(best->meters, kind)) sockets.erase(known);
+  for (const int socket : sockets) {
+    Meter missing;
+    missing.domain = MakeDomain(kind, "", socket, -1);
+    missing.domain.cause =
+        fmt::format("{}, which supplies this kind here, does not list it", source_of(*best));
+    missing.domain.fix = "make the source that lists it readable (emlio energy doctor tells how)";
+    detection->meters.push_back(std::move(missing));
+  }
   const std::string chosen = source_of(*best);
   for (Finding& finding : *findings) {
     if (&finding == best || !Has(finding.meters, kind)) continue;
@@ -164,6 +208,24 @@ bool GpuWanted(const Host& host, std::string_view uuid, std::string_view pci) {
   });
 }
 
+Result<WattLimits> ParseWattLimits(std::string_view text) {
+  const size_t colon = text.find(':');
+  WattLimits limits;
+  const auto read = [](std::string_view number, double* value) {
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), *value);
+    return error == std::errc() && end == number.data() + number.size();
+  };
+  if (colon == std::string_view::npos || !read(text.substr(0, colon), &limits.least) ||
+      !read(text.substr(colon + 1), &limits.most) || !(limits.least >= 0) ||
+      !(limits.most > limits.least) || limits.most > kMostDramWatts) {
+    return InvalidArgument(
+        fmt::format("'{}' is not LEAST:MOST in watts, from 0 to {:g} and the first one smaller, "
+                    "such as 0.5:120",
+                    text, kMostDramWatts));
+  }
+  return limits;
+}
+
 void ResolveTotal(std::vector<Meter>* meters) {
   const bool module = std::any_of(meters->begin(), meters->end(), [](const Meter& meter) {
     return meter.domain.kind == DomainKind::kModule && meter.domain.source == "nvml";
@@ -224,10 +286,18 @@ Detection Detect(const Host& host) {
   for (int kind = 0; kind < kDomainKinds; ++kind) {
     ChooseKind(static_cast<DomainKind>(kind), &cpu_sources, &detection);
   }
+  const auto dram_limits = DramLimits(host);
   for (Meter& meter : detection.meters) {
-    if (meter.domain.source == "hwmon") continue;
-    meter.domain.virtualised = detection.cpu.hypervisor;
-    meter.domain.filtered = detection.cpu.filtering == CpuFacts::Filtering::kOn;
+    Domain& domain = meter.domain;
+    if (domain.kind == DomainKind::kDram && dram_limits) {
+      domain.plausible_from_watts = dram_limits->least;
+      domain.plausible_watts = dram_limits->most;
+    }
+    // Of hwmon only amd_energy reads RAPL.
+    if (domain.source == "hwmon" && domain.kind != DomainKind::kPackage) continue;
+    domain.virtualised = detection.cpu.hypervisor;
+    domain.filtered = detection.cpu.filtering == CpuFacts::Filtering::kOn;
+    domain.facts.emplace_back("energy_filtering", FilteringName(detection.cpu.filtering));
   }
   const std::set<std::string> cpu_names = {"perf", "powercap", "powercap-mmio", "hwmon"};
   const bool grace = Has(detection.meters, DomainKind::kGrace);

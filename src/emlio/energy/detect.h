@@ -3,12 +3,22 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "emlio/base/status.h"
 #include "emlio/energy/meter.h"
 #include "emlio/energy/sysfs.h"
 
 namespace emlio::energy {
+
+// Between which watts a mean is believed.
+struct WattLimits {
+  double least = 0;
+  double most = 0;
+};
+// "0.5:120": both from 0 to 1000, the first one smaller.
+Result<WattLimits> ParseWattLimits(std::string_view text);
 
 // All that can be measured on this host, each joule once, and why the rest cannot.
 struct Detection {

@@ -46,13 +46,14 @@ struct Domain {
   std::string pci;     // its address, "0000:3b:00.0"
   std::string detail;  // of the source: which file, event or figure is read
 
-  double per_unit = 1e-6;         // joules or watts for one unit of the counter
-  uint64_t range_units = 0;       // the counter begins again behind this value; 0: never
-  double max_watts = 1000;        // more cannot be: tells wraps from resets
-  double plausible_watts = 1000;  // a mean above it is not believed
-  int64_t refresh_ns = 0;         // how long the counter may stand though energy is used
-  double step_joules = 0;         // the smallest difference that it shows
-  int64_t update_period_ns = 0;   // how often it was seen to move; 0: not looked at (self_check.h)
+  double per_unit = 1e-6;           // joules or watts for one unit of the counter
+  uint64_t range_units = 0;         // the counter begins again behind this value; 0: never
+  double max_watts = 1000;          // more cannot be: tells wraps from resets
+  double plausible_watts = 1000;    // a mean above it is not believed
+  double plausible_from_watts = 0;  // nor one below this
+  int64_t refresh_ns = 0;           // how long the counter may stand though energy is used
+  double step_joules = 0;           // the smallest difference that it shows
+  int64_t update_period_ns = 0;  // how often it was seen to move; 0: not looked at (self_check.h)
 
   bool in_total = false;
   std::string outside_total;  // why not

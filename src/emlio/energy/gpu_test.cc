@@ -12,6 +12,7 @@
 
 #include "emlio/energy/detect.h"
 #include "emlio/energy/gpu_busy.h"
+#include "emlio/energy/monitor.h"
 #include "emlio/energy/recorder.h"
 #include "emlio/energy/sources.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -20,6 +21,7 @@ namespace emlio::energy {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using testing::FakeHost;
 using ::testing::Field;
@@ -98,6 +100,23 @@ TEST_F(NvmlTest, WhatAFigureDependsOnIsKeptWithIt) {
                   Fact("average_watts", "100"), Fact("processes_at_start", "0")));
 }
 
+TEST_F(NvmlTest, HowOftenACounterMovesIsMeasuredAtTheStart) {
+  // The library goes by the system's clock, as a driver does.
+  set_time_(-1);
+  Gpus("uuid=GPU-a watts=100 refresh_ms=20\nuuid=GPU-b watts=100 refresh_ms=50\n");
+  MonitorOptions options;
+  options.host = host_.host;
+  const auto monitor = Monitor::Start(std::move(options));
+  ASSERT_TRUE(monitor.ok()) << monitor.status().ToString();
+  std::vector<double> periods_ms;
+  for (const Domain& domain : (*monitor)->domains()) {
+    if (domain.kind == DomainKind::kGpu) {
+      periods_ms.push_back(static_cast<double>(domain.update_period_ns) * 1e-6);
+    }
+  }
+  EXPECT_THAT(periods_ms, ElementsAre(DoubleNear(20, 8), DoubleNear(50, 20)));
+}
+
 TEST_F(NvmlTest, TheTimeThatGpusAreBusyIsSummed) {
   Gpus("uuid=GPU-a busy=40\nuuid=GPU-b busy=100\nuuid=GPU-c\n");
   const auto busy = GpuBusy::Open(host_.host);
@@ -158,6 +177,7 @@ TEST_F(NvmlTest, InstancesOfOneGpuAreTheirParentOnce) {
   EXPECT_EQ(finding.meters[0].domain.device, "GPU-a");
   EXPECT_TRUE(finding.meters[0].domain.shared);
   EXPECT_EQ(Measure(4)[0].state, State::kShared);
+  EXPECT_EQ(StateName(State::kShared), "whole_device");
   host_.host.gpus.clear();
   EXPECT_FALSE(Find().meters.at(1).domain.shared);
 }
@@ -174,9 +194,18 @@ TEST_F(NvmlTest, AGpuThatSomebodyUsesBeforeTheJobBeginsIsShared) {
   EXPECT_EQ(energies[1].state, State::kMeasured);
 }
 
-TEST_F(NvmlTest, AVirtualGpuIsNotMeasured) {
-  Gpus("uuid=GPU-a watts=100 vgpu=1\n");
-  EXPECT_EQ(Measure(4)[0].state, State::kVirtualised);
+TEST_F(NvmlTest, OfAVirtualGpuOnlyTheWholeDeviceHasAFigure) {
+  // A guest's share; a host whose guests have shares, in both ways; and one that is passed through.
+  Gpus(
+      "uuid=GPU-a watts=100 virtualization=2\nuuid=GPU-b watts=100 virtualization=3\n"
+      "uuid=GPU-c watts=100 virtualization=4\nuuid=GPU-d watts=100 virtualization=1\n");
+  const auto energies = Measure(4);
+  for (const int gpu : {0, 1, 2}) {
+    EXPECT_EQ(StateName(energies[gpu].state), "whole_device");
+    EXPECT_THAT(energies[gpu].cause, HasSubstr("the whole GPU"));
+  }
+  EXPECT_THAT(energies[0].cause, HasSubstr("virtual"));
+  EXPECT_EQ(energies[3].state, State::kMeasured);
 }
 
 TEST_F(NvmlTest, WithoutACounterSteadyPowerIsIntegrated) {

@@ -16,10 +16,7 @@ namespace {
 
 constexpr double kMaxUncertainShare = 0.1;
 constexpr double kMaxVoidShare = 0.01;
-// For how long a counter of what always draws may stand still before that counts as void: so many
-// of the intervals in which it moves, and at least that long.
-constexpr int64_t kUnmovedIntervals = 3;
-constexpr int64_t kMaxUnmovedNs = 500 * kNsPerMs;
+constexpr double kMaxGpuGapPercent = 5;
 
 // The mean power between two samples; none when they do not say.
 std::optional<double> MeanWatts(const Sample& from, const Sample& to) {
@@ -38,8 +35,8 @@ std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy
   add(energy.gaps, "readings failed");
   add(energy.resets, "the counter began anew");
   add(energy.ambiguous, "readings came too late to tell what was used");
-  add(energy.stalls, stalled_busy ? "the counter stood still while the host was busy"
-                                  : "the counter stood still while the host was idle");
+  add(energy.stalls,
+      stalled_busy ? "the counter stood still" : "the counter stood still while the host was idle");
   // Not counted as a stall yet when sampling ended.
   if (unmoved_ns > 0 && energy.stalls == 0) {
     cause += fmt::format(" the counter stood still for its last {:.3f} s,", Seconds(unmoved_ns));
@@ -85,6 +82,8 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   }
   const double unmoved_joules = begin.unmoved_joules + end.unmoved_joules;
   energy.uncertainty_joules += unmoved_joules;
+  // What is not worth withholding a window for is missing in its joules all the same.
+  if (known_s > 0) energy.uncertainty_joules += joules / known_s * Seconds(energy.void_ns);
   if (!domain.doubt.empty()) {
     energy.state = State::kImplausible;
     energy.cause = domain.doubt;
@@ -98,6 +97,13 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
     energy.cause = fmt::format("{:.0f} W on average, and more than {:.0f} W cannot be",
                                joules / known_s, domain.plausible_watts);
     energy.fix = "check the firmware's setting for this counter; newer kernels know more units";
+    return energy;
+  }
+  if (joules + energy.uncertainty_joules < domain.plausible_from_watts * known_s) {
+    energy.state = State::kImplausible;
+    energy.cause = fmt::format("{:.3g} W on average, and less than {:.3g} W cannot be",
+                               joules / known_s, domain.plausible_from_watts);
+    energy.fix = "check the firmware's setting for this counter, or --dram-watts";
     return energy;
   }
   if (begin.knot_ns == end.knot_ns) {
@@ -126,6 +132,7 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   if (domain.shared) {
     energy.state = State::kShared;
     energy.cause = "the whole GPU, of which others may use a part";
+    if (domain.virtualised) energy.cause += "; this host has a virtual share of it";
   } else if (domain.virtualised) {
     energy.state = State::kVirtualised;
     energy.cause = "a hypervisor makes this figure up from its own accounting";
@@ -133,6 +140,16 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
     energy.state = State::kIntegrated;
   } else {
     energy.state = State::kMeasured;
+  }
+  const auto remark = [&energy](std::string_view text) {
+    energy.cause += fmt::format("{}{}", energy.cause.empty() ? "" : "; ", text);
+  };
+  if (domain.filtered) remark("the CPU distorts it by design: energy filtering is on");
+  if (energy.gaps > 0) {
+    remark(
+        fmt::format("readings failed ({}), and {:.3f} s are unknown: that is in the "
+                    "uncertainty; what the counter went on with is not lost",
+                    energy.gaps, Seconds(energy.void_ns)));
   }
   return energy;
 }
@@ -148,7 +165,7 @@ std::string_view StateName(State state) {
     case State::kVirtualised:
       return "virtualised";
     case State::kShared:
-      return "shared";
+      return "whole_device";
     case State::kBelowResolution:
       return "below_resolution";
     case State::kImplausible:
@@ -273,7 +290,9 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
   if (const auto after = KnotAfter(*to, domain)) see(b, At(*after, domain));
   const double change_watts = most > least ? most - least : 0;
   point.uncertainty_joules =
-      change_watts * (share * (1 - share) * length * 1e-9 + Seconds(domains_[domain].refresh_ns));
+      change_watts *
+      (share * (1 - share) * length * 1e-9 +
+       Seconds(std::max(domains_[domain].refresh_ns, domains_[domain].update_period_ns)));
   return point;
 }
 
@@ -328,6 +347,24 @@ Total TotalOf(std::span<const Domain> domains, std::span<const Energy> energies)
     total.state = total.missing.empty() ? State::kUnavailable : worst;
   }
   return total;
+}
+
+std::vector<GpuCheck> CompareGpus(std::span<const Domain> domains,
+                                  std::span<const Energy> energies) {
+  std::vector<GpuCheck> checks;
+  for (size_t power = 0; power < domains.size(); ++power) {
+    if (domains[power].kind != DomainKind::kGpuPower || !energies[power].joules) continue;
+    for (size_t counter = 0; counter < domains.size(); ++counter) {
+      const Domain& gpu = domains[counter];
+      if (gpu.kind != DomainKind::kGpu && gpu.kind != DomainKind::kModule) continue;
+      if (gpu.device != domains[power].device || energies[counter].joules.value_or(0) <= 0) {
+        continue;
+      }
+      const double gap_percent = (*energies[power].joules / *energies[counter].joules - 1) * 100;
+      checks.push_back({counter, power, gap_percent, std::abs(gap_percent) > kMaxGpuGapPercent});
+    }
+  }
+  return checks;
 }
 
 }  // namespace emlio::energy

@@ -84,6 +84,17 @@ std::vector<Energy> EnergyBetween(std::span<const Domain> domains, const Edge& b
 // REQUIRES: `energies` is what EnergyBetween returned for these domains.
 Total TotalOf(std::span<const Domain> domains, std::span<const Energy> energies);
 
+// A GPU that has both a counter and power, in one window: two ways to the same joules.
+struct GpuCheck {
+  size_t counter = 0;  // places among the domains
+  size_t power = 0;
+  double gap_percent = 0;  // of the integrated power, beside the counter
+  bool apart = false;      // by more than 5 %: one of them is wrong
+};
+// Of those of which both are known.
+std::vector<GpuCheck> CompareGpus(std::span<const Domain> domains,
+                                  std::span<const Energy> energies);
+
 // The latest samples of one host's domains, and what they say about a moment. No lock of its own.
 class History {
  public:

@@ -21,12 +21,13 @@ namespace emlio::energy {
 namespace {
 
 constexpr int kMaxSlots = 1024;
-constexpr uint64_t kVersion = 0x656d6c696f2d3100;  // in every slot
+constexpr uint64_t kVersion = 0x656d6c696f2d3200;  // in every slot
 constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
 
 // One domain in the file. Readers see one that is being written by its check.
 struct SlotRecord {
-  std::array<char, 96> domain;
+  std::array<char, 88> domain;
+  int64_t update_period_ns;
   uint64_t value;
   int64_t taken_ns;
   uint64_t ok;
@@ -36,7 +37,8 @@ static_assert(sizeof(SlotRecord) == 128);
 
 uint64_t CheckOf(const SlotRecord& record) {
   uint64_t check = kVersion;
-  for (const uint64_t part : {record.value, static_cast<uint64_t>(record.taken_ns), record.ok}) {
+  for (const uint64_t part : {record.value, static_cast<uint64_t>(record.taken_ns), record.ok,
+                              static_cast<uint64_t>(record.update_period_ns)}) {
     check = (check ^ part) * kMix;
   }
   return check;
@@ -46,15 +48,18 @@ off_t Place(int slot) { return static_cast<off_t>(slot) * static_cast<off_t>(siz
 
 class SharedCounter : public Counter {
  public:
-  SharedCounter(std::shared_ptr<HostShare> share, int slot, std::unique_ptr<Counter> counter)
-      : share_(std::move(share)), slot_(slot), counter_(std::move(counter)) {}
+  SharedCounter(std::shared_ptr<HostShare> share, int slot, Meter meter)
+      : share_(std::move(share)),
+        slot_(slot),
+        update_period_ns_(meter.domain.update_period_ns),
+        counter_(std::move(meter.counter)) {}
 
   Result<uint64_t> Read() override {
     if (share_->Elect() == HostShare::Role::kElected) {
       const int64_t before_ns = SystemClock().NowNs();
       auto value = counter_->Read();
       taken_ns_ = before_ns + (SystemClock().NowNs() - before_ns) / 2;
-      share_->Write(slot_, {value.ok() ? *value : 0, taken_ns_, value.ok()});
+      share_->Write(slot_, {value.ok() ? *value : 0, taken_ns_, value.ok(), update_period_ns_});
       return value;
     }
     const HostShare::Reading reading = share_->Read(slot_);
@@ -71,6 +76,7 @@ class SharedCounter : public Counter {
  private:
   const std::shared_ptr<HostShare> share_;
   const int slot_;
+  const int64_t update_period_ns_;
   const std::unique_ptr<Counter> counter_;
   int64_t taken_ns_ = 0;
 };
@@ -96,7 +102,8 @@ Result<std::string> RuntimeDirectory() {
 Result<std::shared_ptr<HostShare>> HostShare::Join(const std::string& boot_id,
                                                    const std::string& what) {
   EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());
-  const std::string key = fmt::format("{}\n{}", boot_id, what);
+  // Processes of another version write other slots: they have a file of their own.
+  const std::string key = fmt::format("{:x}\n{}\n{}", kVersion, boot_id, what);
   return JoinFile(fmt::format("{}/energy-{}", directory, ToHex(Xxh3(key.data(), key.size()))));
 }
 
@@ -145,6 +152,7 @@ void HostShare::Write(int slot, const Reading& reading) {
   record.value = reading.value;
   record.taken_ns = reading.taken_ns;
   record.ok = reading.ok ? 1 : 0;
+  record.update_period_ns = reading.update_period_ns;
   record.check = CheckOf(record);
   // The name stays. A full disk is noticed by the others: nothing new comes.
   constexpr size_t kName = sizeof record.domain;
@@ -157,9 +165,17 @@ HostShare::Reading HostShare::Read(int slot) const {
   SlotRecord record{};
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (pread(fd_, &record, sizeof record, Place(slot)) != sizeof record) return {};
-    if (record.check == CheckOf(record)) return {record.value, record.taken_ns, record.ok == 1};
+    if (record.check != CheckOf(record)) continue;
+    return {record.value, record.taken_ns, record.ok == 1, record.update_period_ns};
   }
   return {};
+}
+
+void TakeUpdatePeriods(HostShare& share, std::vector<Meter>* meters) {
+  for (Meter& meter : *meters) {
+    const int slot = meter.counter == nullptr ? -1 : share.Slot(meter.domain.id);
+    if (slot >= 0) meter.domain.update_period_ns = share.Read(slot).update_period_ns;
+  }
 }
 
 std::vector<Meter> ShareMeters(std::shared_ptr<HostShare> share, std::vector<Meter> meters) {
@@ -167,7 +183,8 @@ std::vector<Meter> ShareMeters(std::shared_ptr<HostShare> share, std::vector<Met
     if (meter.counter == nullptr) continue;
     const int slot = share->Slot(meter.domain.id);
     if (slot < 0) continue;
-    meter.counter = std::make_unique<SharedCounter>(share, slot, std::move(meter.counter));
+    Meter own{meter.domain, std::move(meter.counter)};
+    meter.counter = std::make_unique<SharedCounter>(share, slot, std::move(own));
   }
   return meters;
 }

@@ -44,6 +44,7 @@ class HostShare {
     uint64_t value = 0;
     int64_t taken_ns = 0;
     bool ok = false;
+    int64_t update_period_ns = 0;  // of its domain, as whoever reads it found out; 0: not known
   };
   // The place of a domain in the file; -1 when there is none left.
   int Slot(const std::string& domain);
@@ -62,6 +63,9 @@ class HostShare {
 // A directory of this user and this start of the system, for what processes tell each other; an
 // error when there is none that only the user can have made.
 Result<std::string> RuntimeDirectory();
+
+// Sets Domain::update_period_ns where the elected process knows it.
+void TakeUpdatePeriods(HostShare& share, std::vector<Meter>* meters);
 
 // The same meters, whose counters are read by whoever is elected.
 std::vector<Meter> ShareMeters(std::shared_ptr<HostShare> share, std::vector<Meter> meters);

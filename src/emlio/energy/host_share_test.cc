@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy/host_share.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -104,10 +105,10 @@ TEST(HostShareTest, NamesThatDoNotFitHaveNoSlot) {
   const FakeHost host;
   const auto share = *HostShare::JoinFile(host.Path("share"));
   EXPECT_EQ(share->Slot(""), -1);
-  EXPECT_EQ(share->Slot(std::string(96, 'x')), -1);
-  EXPECT_EQ(share->Slot(std::string(95, 'x')), 0);
+  EXPECT_EQ(share->Slot(std::string(88, 'x')), -1);
+  EXPECT_EQ(share->Slot(std::string(87, 'x')), 0);
   EXPECT_EQ(share->Slot("other"), 1);
-  EXPECT_EQ(share->Slot(std::string(95, 'x')), 0);
+  EXPECT_EQ(share->Slot(std::string(87, 'x')), 0);
 }
 
 TEST(HostShareTest, AFileThatIsNoneOfOursGivesNoReading) {
@@ -127,6 +128,38 @@ TEST(HostShareTest, AFolderOfSomebodyElseIsNotUsed) {
   chmod((folder + "/emlio").c_str(), 0777);
   EXPECT_EQ(HostShare::Join("boot", "what").status().code(), Code::kPermissionDenied);
   unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(HostShareTest, WhoFollowsKnowsTheUpdatePeriodsOfWhoReads) {
+  const FakeHost host;
+  host.Write("gpus", "uuid=GPU-a watts=100 refresh_ms=20\n");
+  setenv("EMLIO_STUB_NVML", host.Path("gpus").c_str(), 1);
+  void* const library = dlopen(EMLIO_STUB_NVML_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  // It goes by the system's clock, as a driver does.
+  reinterpret_cast<void (*)(int64_t)>(dlsym(library, "StubNvmlSetTimeNs"))(-1);
+  MonitorOptions options;
+  options.host = host.host;
+  options.host.nvml_library = EMLIO_STUB_NVML_LIBRARY;
+  options.share_file = host.Path("share");
+  const auto period_ns = [](const Monitor& monitor) {
+    for (const Domain& domain : monitor.domains()) {
+      if (domain.id == "gpu-GPU-a") return domain.update_period_ns;
+    }
+    return int64_t{-1};
+  };
+  OtherProcess other([&] {
+    static auto monitor = *Monitor::Start(options);
+    if (!monitor->elected() || period_ns(*monitor) == 0) _exit(1);
+  });
+  other.Go();
+  // Its own driver has a counter that does not move while somebody looks.
+  host.Write("gpus", "uuid=GPU-a watts=100 refresh_ms=3600000\n");
+  const auto monitor = Monitor::Start(options);
+  unsetenv("EMLIO_STUB_NVML");
+  ASSERT_TRUE(monitor.ok()) << monitor.status().ToString();
+  EXPECT_FALSE((*monitor)->elected());
+  EXPECT_NEAR(static_cast<double>(period_ns(**monitor)), 20e6, 8e6);
 }
 
 TEST(HostShareTest, AWindowOutlivesTheProcessThatReadsTheCounters) {

@@ -51,7 +51,11 @@ struct Host {
   std::string rocm_library;  // empty: $EMLIO_ROCM_SMI_LIBRARY, else ROCm's name
   // GPUs to measure: UUIDs ("GPU-...", "MIG-..." for its parent) or PCI addresses. Empty: all.
   std::vector<std::string> gpus;
-  // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both.
+  // What the memory of a socket can draw on average, "LEAST:MOST" in watts (WattLimits). Empty:
+  // $EMLIO_DRAM_WATTS, else 0 to 180.
+  std::string dram_watts;
+  // Beside the counter of a GPU its power, as a domain of its own (gpu-power): to compare both. A
+  // Monitor always does.
   bool gpu_power_too = false;
   // Nothing of what is to be measured has begun: a GPU that somebody uses now is shared with
   // others.

@@ -48,12 +48,15 @@ Result<std::unique_ptr<Monitor>> Monitor::Start(MonitorOptions options) {
   sampler.recorder.kept_ticks = options.kept_ticks;
   const auto kept = static_cast<int64_t>(sampler.recorder.kept_ticks);
   options.settle_ns = std::clamp<int64_t>(options.settle_ns, 0, kept * options.interval_ns / 4);
+  options.host.gpu_power_too = true;  // each run compares both
   Detection detection = Detect(options.host);
   std::vector<Meter> meters = std::move(detection.meters);
-  if (options.believe_checks) DoubtFlatDram(options.host.root, &meters);
+  if (options.believe_checks) TakeDramChecks(options.host.root, &meters);
   const std::shared_ptr<HostShare> share = Share(options);
-  if (options.update_check != UpdateCheck::kNone &&
-      (share == nullptr || share->role() == HostShare::Role::kElected)) {
+  if (options.update_check != UpdateCheck::kNone) {
+    if (share != nullptr && share->role() == HostShare::Role::kFollower) {
+      TakeUpdatePeriods(*share, &meters);
+    }
     MeasureUpdatePeriods(&meters, options.update_check == UpdateCheck::kAll, kUpdateCheckNs);
   }
   auto monitor = std::unique_ptr<Monitor>(new Monitor(std::move(options), std::move(detection)));

@@ -61,7 +61,7 @@ struct MonitorOptions {
   std::string node;  // this host's name in runs; empty: what it is called
   int64_t interval_ns = 100 * kNsPerMs;
   UpdateCheck update_check = UpdateCheck::kGpus;
-  bool believe_checks = true;  // see DoubtFlatDram
+  bool believe_checks = true;  // see TakeDramChecks
   // One of all the processes that measure this host in the same way reads its counters, the others
   // take its readings (host_share.h). Not for another root, where `share_file` says where.
   bool share = true;

@@ -30,6 +30,7 @@ constexpr unsigned kPowerInstant = 186;
 constexpr unsigned kScopeGpu = 0;
 constexpr unsigned kScopeModule = 1;
 constexpr unsigned kVirtualGpu = 2;  // a guest's share of a GPU
+                                     // above it: a host whose guests have shares of it
 
 struct PciInfo {
   char legacy_id[16];
@@ -262,6 +263,7 @@ Meter MeterOf(const std::shared_ptr<Session>& session, const Host& host, Device 
   unsigned mode = 0;
   if (api.virtualization != nullptr && api.virtualization(device, &mode) == kSuccess) {
     domain.virtualised = mode == kVirtualGpu;
+    domain.shared |= mode >= kVirtualGpu;
   }
   AddFacts(api, device, scope, &domain);
   static constexpr std::pair<Figure, const char*> kFigures[] = {

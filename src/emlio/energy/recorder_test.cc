@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -143,6 +144,72 @@ TEST_F(RecorderTest, TheUncertaintyCoversAChangeOfPowerAtAnEdge) {
   EXPECT_LT(error, energy.uncertainty_joules);
 }
 
+// Loads that are steady for two intervals or more: whatever the window, its error is no more than
+// it says.
+TEST_F(RecorderTest, TheUncertaintyCoversTheErrorOfAnyWindow) {
+  struct Load {
+    const char* name;
+    double interval_s;
+    std::function<double(double)> watts;
+  };
+  const Load loads[] = {
+      {"constant", 0.1, [](double) { return 50.0; }},
+      {"ramp", 0.1, [](double t) { return 20 + 10 * t; }},
+      {"step", 0.1, [](double t) { return t < 7.33 ? 20.0 : 220.0; }},
+      {"burst", 0.1, [](double t) { return t > 5.01 && t < 9.47 ? 300.0 : 12.0; }},
+      {"square wave of 1.3 s", 0.1,
+       [](double t) { return std::fmod(t, 1.3) < 0.26 ? 400.0 : 50.0; }},
+      {"square wave of 7 Hz", 0.02,
+       [](double t) { return std::fmod(t * 7, 1) < 0.5 ? 400.0 : 50.0; }},
+      {"spikes", 0.01, [](double t) { return std::fmod(t, 0.9) < 0.03 ? 450.0 : 60.0; }}};
+  constexpr int kMs = 20'000;
+  std::mt19937_64 random(3);
+  for (const Load& load : loads) {
+    StartOver();
+    std::vector<double> joules = {0};
+    for (int ms = 0; ms < kMs; ++ms)
+      joules.push_back(joules.back() + load.watts((ms + 0.5) * 1e-3) * 1e-3);
+    AddPackage([&](double t) { return joules[static_cast<size_t>(std::lround(t * 1000))]; });
+    Recorder recorder("node", std::move(meters_), options_, clock_);
+    recorder.TakeSample();
+    const int64_t interval_ns = std::llround(load.interval_s * 1e9);
+    for (int64_t at = interval_ns; at <= kMs * kNsPerMs; at += interval_ns) {
+      clock_.AdvanceNs(interval_ns);
+      recorder.TakeSample();
+    }
+    int told = 0;
+    for (int window = 0; window < 300; ++window) {
+      const auto length = static_cast<int64_t>(500 + random() % 7500);
+      const auto begin = static_cast<int64_t>(1500 + random() % (kMs - 3000 - length));
+      const int64_t end = begin + length;
+      const Energy energy = recorder.Window(begin * kNsPerMs, end * kNsPerMs)[0];
+      if (!energy.joules) continue;
+      ++told;
+      const double truth = joules[static_cast<size_t>(end)] - joules[static_cast<size_t>(begin)];
+      EXPECT_LE(std::abs(*energy.joules - truth), energy.uncertainty_joules + 1e-6)
+          << load.name << " from " << begin << " to " << end << " ms";
+    }
+    EXPECT_GT(told, 270) << load.name;
+  }
+}
+
+TEST_F(RecorderTest, ASlowUpdatePeriodIsInTheUncertainty) {
+  // 20 W until 4 s, then 200 W: how late the counter is matters where power changes.
+  const auto joules = [](double t) { return t < 4 ? 20 * t : 80 + 200 * (t - 4); };
+  double uncertainty = 0;
+  for (const int64_t period_ns : {int64_t{0}, 100 * kNsPerMs}) {
+    StartOver();
+    Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+    domain.update_period_ns = period_ns;
+    Add(domain, [&](double t) { return static_cast<uint64_t>(std::llround(joules(t) * 1e6)); });
+    Run(12);
+    const double before = std::exchange(uncertainty, Window(4, 10)[0].uncertainty_joules);
+    if (period_ns > 0) {
+      EXPECT_NEAR(uncertainty - before, 180 * 0.098, 1e-3);
+    }
+  }
+}
+
 TEST_F(RecorderTest, AWindowBetweenTwoStepsIsBelowResolution) {
   AddPackage([](double t) { return 50 * std::floor(t); });
   Run(10);
@@ -180,6 +247,46 @@ TEST_F(RecorderTest, AGapInsideAWindowLosesNothingOfACounter) {
   EXPECT_NEAR(*energy.joules, 200, 1e-3);
   EXPECT_EQ(energy.gaps, 1u);
   EXPECT_EQ(energy.void_ns, 0);
+  EXPECT_THAT(energy.cause, HasSubstr("readings failed (1)"));
+}
+
+TEST_F(RecorderTest, AWindowInWhichPowerWasNotReadIsWithheldUnlessGapsAreAllowed) {
+  Domain domain = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+  domain.quantity = Quantity::kPower;
+  Add(domain, [](double t) -> Result<uint64_t> {
+    if (t > 2.05 && t < 2.55) return Unavailable("not now");
+    return uint64_t{100'000'000};
+  });
+  Run(6);
+  const Energy energy = Window(1, 5)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_EQ(energy.void_ns, 600 * kNsPerMs);
+  EXPECT_THAT(energy.cause, HasSubstr("readings failed (1)"));
+  const Energy allowed = Window(1, 5, true)[0];
+  EXPECT_EQ(allowed.state, State::kGap);
+  EXPECT_NEAR(*allowed.joules, 340, 1e-3);
+  EXPECT_EQ(Window(3, 5)[0].state, State::kIntegrated);
+}
+
+TEST_F(RecorderTest, AWindowWithASegmentThatIsAmbiguousHasNoNumber) {
+  // 50 W on a range of 262 J, which 1000 W use in 0.262 s.
+  Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  domain.range_units = 262'000'000;
+  Add(domain, [](double t) { return static_cast<uint64_t>(50e6 * t) % 262'000'000; });
+  Run(6);
+  clock_.AdvanceNs(300 * kNsPerMs);
+  Run(4);
+  const Energy energy = Window(1, 9)[0];
+  EXPECT_EQ(energy.state, State::kGap);
+  EXPECT_FALSE(energy.joules);
+  EXPECT_EQ(energy.ambiguous, 1u);
+  EXPECT_EQ(energy.void_ns, 400 * kNsPerMs);
+  EXPECT_THAT(energy.cause, HasSubstr("too late to tell"));
+  EXPECT_FALSE(recorder_->TotalOf(Window(1, 9)).joules);
+  // Of the segment alone nothing is told even where gaps are allowed.
+  EXPECT_FALSE(Window(6, 6.4, true)[0].joules);
+  EXPECT_NEAR(*Window(1, 5.9)[0].joules, 245, 1e-3);
 }
 
 TEST_F(RecorderTest, AWindowWithAResetIsWithheldUnlessGapsAreAllowed) {
@@ -206,6 +313,7 @@ TEST_F(RecorderTest, LittleThatIsUnknownIsNotWorthWithholding) {
   EXPECT_EQ(energy.state, State::kMeasured);
   EXPECT_EQ(energy.void_ns, 100 * kNsPerMs);
   EXPECT_NEAR(*energy.joules, 50 * 29.9, 1e-3);
+  EXPECT_GE(*energy.joules + energy.uncertainty_joules, 50 * 30);
 }
 
 TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
@@ -214,6 +322,26 @@ TEST_F(RecorderTest, AWindowDuringAStallIsWithheld) {
   EXPECT_EQ(Window(4, 9)[0].state, State::kGap);
   EXPECT_THAT(Window(0, 9)[0].cause, HasSubstr("stood still"));
   EXPECT_EQ(Window(0, 2.9)[0].state, State::kMeasured);
+}
+
+TEST_F(RecorderTest, ACounterThatFreezesInMidRunIsBelievedOnlyIfItCatchesUp) {
+  for (const double frozen : {0.8, 1.3, 1.8}) {
+    StartOver();
+    const double until = 4 + frozen;
+    AddPackage([until](double t) { return t < 4 ? 50 * t : t < until ? 200 : 50 * t; });
+    Run(10);
+    EXPECT_EQ(Window(1, 9)[0].state, State::kMeasured) << Window(1, 9)[0].cause;
+    EXPECT_NEAR(*Window(1, 9)[0].joules, 400, 1e-3);
+    StartOver();
+    AddPackage([&](double t) { return 50 * (t < 4 ? t : t < until ? 4 : t - frozen); });
+    Run(10);
+    const Energy lost = Window(1, 9)[0];
+    EXPECT_EQ(lost.state, State::kGap);
+    EXPECT_FALSE(lost.joules);
+    EXPECT_EQ(lost.stalls, 1u);
+    EXPECT_THAT(lost.cause, HasSubstr("the counter stood still (1)"));
+    EXPECT_EQ(Window(0.5, 3.5)[0].state, State::kMeasured);
+  }
 }
 
 TEST_F(RecorderTest, ACounterThatDiesJustBeforeTheEndIsNotBelieved) {
@@ -363,6 +491,23 @@ TEST_F(RecorderTest, MemoryThatDrawsMoreThanItCanIsImplausibleAndNotSummed) {
   EXPECT_THAT(total.missing, ElementsAre("dram-0"));
 }
 
+TEST_F(RecorderTest, MemoryIsBelievedBetweenItsLimitsOnly) {
+  for (const auto& [watts, plausible] :
+       {std::pair(0.4, false), {0.6, true}, {29.0, true}, {31.0, false}}) {
+    StartOver();
+    AddPackage([](double t) { return 50 * t; });
+    Domain dram = MakeDomain(DomainKind::kDram, "powercap", 0, -1);
+    dram.plausible_from_watts = 0.5;
+    dram.plausible_watts = 30;
+    Add(dram, [watts = watts](double t) { return static_cast<uint64_t>(watts * 1e6 * t); });
+    Run(10);
+    const auto energies = Window(1, 9);
+    EXPECT_EQ(energies[1].state, plausible ? State::kMeasured : State::kImplausible);
+    EXPECT_EQ(energies[1].joules.has_value(), plausible);
+    EXPECT_EQ(recorder_->TotalOf(energies).joules.has_value(), plausible);
+  }
+}
+
 TEST_F(RecorderTest, LabelsOfADomainReachItsEnergy) {
   Domain shared = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
   shared.shared = true;
@@ -376,6 +521,36 @@ TEST_F(RecorderTest, LabelsOfADomainReachItsEnergy) {
   EXPECT_TRUE(energies[0].joules);
   EXPECT_EQ(energies[1].state, State::kVirtualised);
   EXPECT_EQ(recorder_->TotalOf(energies).state, State::kShared);
+}
+
+TEST_F(RecorderTest, EnergyFilteringIsInTheCauseOfEachFigure) {
+  Domain domain = MakeDomain(DomainKind::kPackage, "powercap", 0, -1);
+  domain.filtered = true;
+  Add(domain, [](double t) { return static_cast<uint64_t>(50e6 * t); });
+  Run(5);
+  const Energy energy = Window(0, 5)[0];
+  EXPECT_TRUE(energy.joules);
+  EXPECT_THAT(energy.cause, HasSubstr("energy filtering is on"));
+}
+
+TEST_F(RecorderTest, CountersOfGpusAreComparedWithTheirIntegratedPower) {
+  for (const double watts : {100.0, 104.0, 106.0, 94.0}) {
+    StartOver();
+    Domain counter = MakeDomain(DomainKind::kGpu, "nvml", -1, -1);
+    counter.id = "gpu-a";
+    counter.device = "a";
+    Add(counter, [](double t) { return static_cast<uint64_t>(100e6 * t); });
+    Domain power = MakeDomain(DomainKind::kGpuPower, "nvml", -1, -1);
+    power.device = "a";
+    power.quantity = Quantity::kPower;
+    power.outside_total = "for comparison";
+    Add(power, [watts](double) { return static_cast<uint64_t>(watts * 1e6); });
+    Run(5);
+    const auto checks = CompareGpus(recorder_->domains(), Window(0, 5));
+    ASSERT_EQ(checks.size(), 1u);
+    EXPECT_NEAR(checks[0].gap_percent, watts - 100, 0.1);
+    EXPECT_EQ(checks[0].apart, std::abs(watts - 100) > 5);
+  }
 }
 
 TEST_F(RecorderTest, TheTotalIsOfWhatMayBeAdded) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <utility>
@@ -31,6 +32,7 @@ Enum Named(std::string_view name, Enum last, Enum fallback, const Name& name_of)
 }
 
 State StateNamed(std::string_view name) {
+  if (name == "shared") return State::kShared;  // as it was called before
   return Named(name, State::kUnavailable, State::kUnavailable, StateName);
 }
 
@@ -168,7 +170,11 @@ Result<std::vector<Domain>> RunReader::Database::Domains(int64_t node) {
     d.cause = row.Text(20);
     d.fix = row.Text(21);
     d.update_period_ns = row.Int(22);
-    const auto facts = LabelsFromJson(row.Text(23));
+    auto facts = LabelsFromJson(row.Text(23));
+    if (auto doubt = facts.extract("doubt"); !doubt.empty()) d.doubt = doubt.mapped();
+    if (auto least = facts.extract("plausible_from_watts"); !least.empty()) {
+      d.plausible_from_watts = std::strtod(least.mapped().c_str(), nullptr);
+    }
     d.facts.assign(facts.begin(), facts.end());
     domains.push_back(std::move(d));
   }));

@@ -41,6 +41,16 @@ std::string_view QuantityName(Quantity quantity) {
   return quantity == Quantity::kEnergy ? "energy" : "power";
 }
 
+// What the table has no columns for.
+std::map<std::string, std::string> FactsOf(const Domain& domain) {
+  std::map<std::string, std::string> facts(domain.facts.begin(), domain.facts.end());
+  if (!domain.doubt.empty()) facts["doubt"] = domain.doubt;
+  if (domain.plausible_from_watts > 0) {
+    facts["plausible_from_watts"] = fmt::format("{}", domain.plausible_from_watts);
+  }
+  return facts;
+}
+
 // Everything that is written, by one thread.
 class Writer {
  public:
@@ -177,12 +187,11 @@ class Writer {
               "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
       for (size_t i = 0; i < info.domains.size(); ++i) {
         const Domain& d = info.domains[i];
-        EMLIO_RETURN_IF_ERROR(
-            domain.Run(node, i, d.id, KindName(d.kind), d.source, QuantityName(d.quantity),
-                       d.socket, d.die, d.device, d.pci, d.detail, d.per_unit, d.range_units,
-                       d.max_watts, d.plausible_watts, d.refresh_ns, d.step_joules,
-                       d.update_period_ns, d.in_total, d.outside_total, d.shared, d.virtualised,
-                       d.filtered, LabelsToJson({d.facts.begin(), d.facts.end()}), d.cause, d.fix));
+        EMLIO_RETURN_IF_ERROR(domain.Run(
+            node, i, d.id, KindName(d.kind), d.source, QuantityName(d.quantity), d.socket, d.die,
+            d.device, d.pci, d.detail, d.per_unit, d.range_units, d.max_watts, d.plausible_watts,
+            d.refresh_ns, d.step_joules, d.update_period_ns, d.in_total, d.outside_total, d.shared,
+            d.virtualised, d.filtered, LabelsToJson(FactsOf(d)), d.cause, d.fix));
       }
       return WriteChanging(node, info);
     });

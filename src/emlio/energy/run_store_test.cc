@@ -81,6 +81,8 @@ TEST_F(RunStoreTest, WhatIsKnownOfARunComesBack) {
   node.domains[1].quantity = Quantity::kPower;
   node.domains[0].filtered = node.domains[0].shared = node.domains[0].virtualised = true;
   node.domains[0].device = "GPU-1";
+  node.domains[0].doubt = "it does not rise";
+  node.domains[0].plausible_from_watts = 0.5;
   node.domains[0].update_period_ns = 20 * kNsPerMs;
   node.domains[0].facts = {{"driver", "595.1"}, {"power_limit_watts", "700"}};
   node.domains[0].pci = "0000:3b:00.0";
@@ -146,6 +148,8 @@ TEST_F(RunStoreTest, WhatIsKnownOfARunComesBack) {
   EXPECT_EQ(first.device, "GPU-1");
   EXPECT_EQ(first.update_period_ns, 20 * kNsPerMs);
   EXPECT_EQ(first.facts, node.domains[0].facts);
+  EXPECT_EQ(first.doubt, node.domains[0].doubt);
+  EXPECT_EQ(first.plausible_from_watts, 0.5);
   EXPECT_EQ(first.pci, "0000:3b:00.0");
   EXPECT_EQ(first.outside_total, "because");
   EXPECT_EQ(info.domains[1].quantity, Quantity::kPower);

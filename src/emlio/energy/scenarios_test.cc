@@ -59,6 +59,20 @@ class ScenariosTest : public ::testing::Test {
     energies_ = recorder_->Window(begin_ns, host_.clock.NowNs());
     total_ = recorder_->TotalOf(energies_);
   }
+  // Of another host, of which that many watts are in the total.
+  static void ExpectTotalOf(FakeHost& host, double watts) {
+    Detection detection = Detect(host.host);
+    Recorder recorder("node", std::move(detection.meters), {}, host.clock);
+    const int64_t begin_ns = host.clock.NowNs();
+    recorder.TakeSample();
+    for (int tick = 0; tick < 50; ++tick) {
+      host.Advance(0.1);
+      recorder.TakeSample();
+    }
+    const Total total = recorder.TotalOf(recorder.Window(begin_ns, host.clock.NowNs()));
+    ASSERT_TRUE(total.joules) << ::testing::PrintToString(total.missing);
+    EXPECT_NEAR(*total.joules, 5 * watts, 0.01);
+  }
   void ExpectTotal(double joules) const {
     ASSERT_TRUE(total_.joules) << ::testing::PrintToString(total_.missing);
     EXPECT_NEAR(*total_.joules, joules, joules * 0.01);
@@ -93,6 +107,27 @@ TEST_F(ScenariosTest, APlatformZoneAddsNothing) {
   Measure(15);
   ExpectTotal(1470);
   EXPECT_NEAR(*Of("psys-0").joules, 2100, 21);
+}
+
+TEST_F(ScenariosTest, APlatformZoneInFrontOfThePackageAddsNothing) {
+  for (const auto& [psys, package] :
+       {std::pair("intel-rapl:0", "intel-rapl:1"), std::pair("intel-rapl:1", "intel-rapl:0")}) {
+    FakeHost host;
+    host.Zone(psys, "psys", 140);
+    host.Zone(package, "package-0", 50);
+    host.Zone(std::string(package) + ":0", "core", 35);
+    ExpectTotalOf(host, 50);
+  }
+}
+
+TEST_F(ScenariosTest, TwelveSockets) {
+  FakeHost host;
+  for (int i = 0; i < 12; ++i) {
+    const std::string zone = std::string("intel-rapl:") + "0123456789ab"[i];
+    host.Zone(zone, "package-" + std::to_string(i), 10 + i);
+    host.Zone(zone + ":0", "dram", 2);
+  }
+  ExpectTotalOf(host, 12 * 10 + 66 + 24);
 }
 
 TEST_F(ScenariosTest, OneWrap) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -55,7 +56,30 @@ std::vector<int> AllowedCpus() {
 Result<std::string> DramChecksPath(const std::string& root) {
   EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());
   const std::string key = BootId(root) + "\n" + root;
-  return fmt::format("{}/dram-{}", directory, ToHex(Xxh3(key.data(), key.size())));
+  return fmt::format("{}/memory-{}", directory, ToHex(Xxh3(key.data(), key.size())));
+}
+
+bool IsCountedDram(const Meter& meter) {
+  return meter.domain.kind == DomainKind::kDram && meter.counter != nullptr;
+}
+
+// By domain; none when nothing is kept, or nothing that can be read.
+std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
+  std::map<std::string, DramCheck> kept;
+  const auto path = DramChecksPath(root);
+  const auto text = path.ok() ? ReadText(*path) : Result<std::string>(path.status());
+  if (!text.ok()) return kept;
+  std::istringstream lines(*text);
+  DramCheck check;
+  std::string rise;
+  while (lines >> check.id >> rise >> check.idle_watts >> check.load_watts) {
+    for (const Rise known : {Rise::kRises, Rise::kFlat}) {
+      if (rise != RiseName(known)) continue;
+      check.rise = known;
+      kept[check.id] = check;
+    }
+  }
+  return kept;
 }
 
 WindowLabel Label(std::string name) {
@@ -74,6 +98,7 @@ void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_n
   std::vector<Watched> watched;
   for (Meter& meter : *meters) {
     if (meter.counter == nullptr || meter.domain.quantity != Quantity::kEnergy) continue;
+    if (meter.domain.update_period_ns > 0) continue;
     const bool gpu =
         meter.domain.kind == DomainKind::kGpu || meter.domain.kind == DomainKind::kModule;
     if (gpu || all) watched.push_back({&meter, std::nullopt});
@@ -143,31 +168,35 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
   EMLIO_ASSIGN_OR_RETURN(const std::string path, DramChecksPath(root));
   std::string text;
   for (const DramCheck& check : checks) {
-    if (check.rise != Rise::kFlat) continue;
-    text += fmt::format("{} {:.1f} {:.1f}\n", check.id, check.idle_watts, check.load_watts);
+    if (check.rise == Rise::kUnknown) continue;
+    text += fmt::format("{} {} {:.1f} {:.1f}\n", check.id, RiseName(check.rise), check.idle_watts,
+                        check.load_watts);
   }
-  if (text.empty()) return RemoveFile(path);
   EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
   return file->Commit();
 }
 
-void DoubtFlatDram(const std::string& root, std::vector<Meter>* meters) {
-  const auto path = DramChecksPath(root);
-  if (!path.ok()) return;
-  const auto text = ReadText(*path);
-  if (!text.ok()) return;
-  std::istringstream lines(*text);
-  std::string id;
-  double idle = 0;
-  double load = 0;
-  while (lines >> id >> idle >> load) {
-    for (Meter& meter : *meters) {
-      if (meter.domain.id != id || meter.domain.kind != DomainKind::kDram) continue;
-      meter.domain.doubt = fmt::format(
-          "{:.1f} W at rest and {:.1f} W under a memory load: it does not rise", idle, load);
-    }
+void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {
+  const auto kept = KeptDramChecks(root);
+  for (Meter& meter : *meters) {
+    if (!IsCountedDram(meter)) continue;
+    const auto check = kept.find(meter.domain.id);
+    const bool checked = check != kept.end();
+    meter.domain.facts.emplace_back("memory_load",
+                                    checked ? RiseName(check->second.rise) : "not checked");
+    if (!checked || check->second.rise != Rise::kFlat) continue;
+    meter.domain.doubt =
+        fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
+                    check->second.idle_watts, check->second.load_watts);
   }
+}
+
+bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters) {
+  const auto kept = KeptDramChecks(root);
+  return std::any_of(meters.begin(), meters.end(), [&](const Meter& meter) {
+    return IsCountedDram(meter) && !kept.contains(meter.domain.id);
+  });
 }
 
 void LoadMemory(int64_t duration_ns) {

@@ -16,8 +16,9 @@
 namespace emlio::energy {
 
 // Reads counters of energy again and again until each was seen to move a few times, and sets
-// Domain::update_period_ns of those that were; others keep 0. Takes at most `budget_ns`; of other
-// domains than GPUs only with `all`. The meters are used by this thread alone meanwhile.
+// Domain::update_period_ns of those that were; others keep 0, and one that is known stays. Takes at
+// most `budget_ns`; of other domains than GPUs only with `all`. The meters are used by this thread
+// alone meanwhile.
 void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns);
 
 enum class Rise {
@@ -40,11 +41,14 @@ struct DramCheck {
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<void()>& load);
 
-// Keeps what was found out for those who measure this host until its next start; of flat domains
-// alone, so that a better outcome lifts an older one.
+// Keeps what was found out for those who measure this host until its next start, in place of what
+// was found out before; not what is unknown.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
-// Doubts domains of which a check that was kept said that they are flat.
-void DoubtFlatDram(const std::string& root, std::vector<Meter>* meters);
+// Doubts domains of which a check that was kept said that they are flat. Which check there was of a
+// domain of memory becomes one of its facts, "memory_load": "rises", "flat", "not checked".
+void TakeDramChecks(const std::string& root, std::vector<Meter>* meters);
+// Whether there are counters of memory of which nothing is kept.
+bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters);
 
 // Writes to memory on all CPUs (at most 32 threads, an eighth of the free memory) for that long.
 void LoadMemory(int64_t duration_ns);

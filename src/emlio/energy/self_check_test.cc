@@ -2,20 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emlio/energy/self_check.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "emlio/energy/sysfs.h"
 #include "emlio/energy/testing/live_host.h"
 
 namespace emlio::energy {
 namespace {
 
+using ::testing::Contains;
 using testing::LiveHost;
+using ::testing::Pair;
 
 void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -38,6 +45,14 @@ TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
   EXPECT_EQ((*checks)[1].rise, Rise::kFlat);
 }
 
+// dram-0, with a counter.
+std::vector<Meter> OneDram() {
+  std::vector<Meter> meters(1);
+  meters[0].domain = MakeDomain(DomainKind::kDram, "powercap", 0, -1);
+  meters[0].counter = SysfsCounter("/dev/null");
+  return meters;
+}
+
 TEST(CheckDramTest, WhatIsFlatIsNotSummedUntilItRises) {
   LiveHost host;
   setenv("XDG_RUNTIME_DIR", host.host().root.c_str(), 1);
@@ -46,27 +61,62 @@ TEST(CheckDramTest, WhatIsFlatIsNotSummedUntilItRises) {
   check.rise = Rise::kFlat;
   check.idle_watts = 10;
   check.load_watts = 10.1;
+  const std::string root = host.host().root;
+  std::vector<std::pair<std::string, std::string>> facts;  // of dram-0
+  size_t dram = 0;
   const auto measure = [&]() -> Result<WindowReport> {
     MonitorOptions options;
     options.host = host.host();
     options.interval_ns = 10 * kNsPerMs;
     EMLIO_ASSIGN_OR_RETURN(const auto monitor, Monitor::Start(std::move(options)));
+    for (size_t i = 0; i < monitor->domains().size(); ++i) {
+      if (monitor->domains()[i].id != "dram-0") continue;
+      dram = i;
+      facts = monitor->domains()[i].facts;
+    }
     WindowLabel label;
     const WindowId id = monitor->Open(label);
     Sleep(300);
     monitor->Close(id);
     return monitor->Report(id);
   };
+  EXPECT_TRUE(HasUncheckedDram(root, OneDram()));
+  ASSERT_TRUE(measure().ok());
+  EXPECT_THAT(facts, Contains(Pair("memory_load", "not checked")));
   ASSERT_TRUE(KeepDramChecks(host.host().root, {check}).ok());
   const auto doubted = measure();
   ASSERT_TRUE(doubted.ok());
   EXPECT_FALSE(doubted->total.joules);
+  EXPECT_EQ(doubted->energies[dram].state, State::kImplausible);
+  EXPECT_THAT(facts, Contains(Pair("memory_load", "flat")));
+  EXPECT_FALSE(HasUncheckedDram(root, OneDram()));
   EXPECT_EQ(doubted->total.missing, std::vector<std::string>{"dram-0"});
   check.rise = Rise::kRises;
   ASSERT_TRUE(KeepDramChecks(host.host().root, {check}).ok());
   const auto believed = measure();
   ASSERT_TRUE(believed.ok());
   EXPECT_TRUE(believed->total.joules);
+  EXPECT_THAT(facts, Contains(Pair("memory_load", "rises")));
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(CheckDramTest, AKeptFileThatIsNoneOfOursSaysNothing) {
+  LiveHost host;
+  const std::string& root = host.host().root;
+  setenv("XDG_RUNTIME_DIR", root.c_str(), 1);
+  DramCheck check;
+  check.id = "dram-0";
+  check.rise = Rise::kRises;
+  ASSERT_TRUE(KeepDramChecks(root, {check}).ok());
+  EXPECT_FALSE(HasUncheckedDram(root, OneDram()));
+  for (const auto& entry : std::filesystem::directory_iterator(root + "emlio")) {
+    std::ofstream(entry.path()) << "dram-0 perhaps x y\n";
+  }
+  EXPECT_TRUE(HasUncheckedDram(root, OneDram()));
+  // What is unknown is not kept as an outcome.
+  check.rise = Rise::kUnknown;
+  ASSERT_TRUE(KeepDramChecks(root, {check}).ok());
+  EXPECT_TRUE(HasUncheckedDram(root, OneDram()));
   unsetenv("XDG_RUNTIME_DIR");
 }
 

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,6 +167,30 @@ TEST(PowercapTest, AmdHasPackagesAndCoresOnly) {
   EXPECT_THAT(Find(detection, "dram")->cause, HasSubstr("AMD CPUs have no dram counter"));
 }
 
+TEST(DetectTest, LimitsOfMemoryAreThoseThatWereGiven) {
+  FakeHost host;
+  Intel(host);
+  host.TwoSockets();
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 180);
+  host.host.dram_watts = "0.5:120";
+  const Detection detection = Detect(host.host);
+  for (const char* id : {"dram-0", "dram-1"}) {
+    EXPECT_EQ(Find(detection, id)->plausible_watts, 120);
+    EXPECT_EQ(Find(detection, id)->plausible_from_watts, 0.5);
+  }
+  EXPECT_EQ(Find(detection, "package-0")->plausible_watts, 1000);
+  host.host.dram_watts.clear();
+  setenv("EMLIO_DRAM_WATTS", "1:90", 1);
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 90);
+  setenv("EMLIO_DRAM_WATTS", "90:1", 1);
+  EXPECT_EQ(Find(Detect(host.host), "dram-0")->plausible_watts, 180);
+  unsetenv("EMLIO_DRAM_WATTS");
+  for (const char* text :
+       {"", ":", "5", "5:", ":5", "5:5", "6:5", "-1:5", "nan:5", "0:inf", "0:1001", "1:2:3"}) {
+    EXPECT_FALSE(ParseWattLimits(text).ok()) << text;
+  }
+}
+
 TEST(PowercapTest, ZonesThatNobodyKnowsAreNotCounted) {
   FakeHost host;
   host.Zone("intel-rapl:0", "package-0", 50);
@@ -236,6 +262,25 @@ TEST(PowercapTest, FourCausesGiveFourMessages) {
   const Detection masked = Detect(container.host);
   EXPECT_THAT(Find(masked, "package")->cause, HasSubstr("container masks"));
   EXPECT_THAT(Find(masked, "package")->fix, HasSubstr("mount the host's"));
+
+  FakeHost locked;
+  Intel(locked);
+  locked.Zone("intel-rapl:0", "package-0", 50);
+  chmod(locked.Path("sys/class/powercap/intel-rapl:0/energy_uj").c_str(), 0);
+  const OrdinaryUser user;
+  const Detection refused = Detect(locked.host);
+  const std::vector<const Domain*> all = {Find(in_guest, "package"), Find(masked, "package"),
+                                          Find(refused, "package-0")};
+  EXPECT_THAT(all[2]->cause, HasSubstr("Permission denied"));
+  std::set<std::string> causes = {none};
+  std::set<std::string> fixes = {none_fix};
+  for (const Domain* domain : all) {
+    causes.insert(domain->cause);
+    fixes.insert(domain->fix);
+    EXPECT_THAT(domain->fix, Not(HasSubstr("root")));
+  }
+  EXPECT_EQ(causes.size(), 4u);
+  EXPECT_EQ(fixes.size(), 4u);
 }
 
 TEST(PowercapTest, UnderAHypervisorFiguresAreVirtualised) {
@@ -247,12 +292,35 @@ TEST(PowercapTest, UnderAHypervisorFiguresAreVirtualised) {
   EXPECT_FALSE(Find(detection, "package-0")->filtered);
 }
 
+TEST(HwmonTest, UnderAHypervisorAmdSocketsAreVirtualisedAndOtherMetersAreNot) {
+  FakeHost host;
+  host.Write("proc/cpuinfo", "vendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n");
+  host.Write("sys/class/hwmon/hwmon3/name", "amd_energy\n");
+  host.Write("sys/class/hwmon/hwmon3/energy17_label", "Esocket0\n");
+  host.Write("sys/class/hwmon/hwmon3/energy17_input", "123456789\n");
+  host.Write("sys/class/hwmon/hwmon0/name", "power_meter\n");
+  host.Write("sys/class/hwmon/hwmon0/power1_average", "400000000\n");
+  const Detection detection = Detect(host.host);
+  EXPECT_TRUE(Find(detection, "package-0")->virtualised);
+  EXPECT_FALSE(Find(detection, "meter-0")->virtualised);
+}
+
 TEST(PowercapTest, EnergyFilteringMarksEveryDomain) {
   FakeHost host;
   host.Write("proc/cpuinfo", "vendor_id\t: GenuineIntel\nflags\t\t: fpu sgx\n");
   host.TwoSockets();
   const Detection detection = Detect(host.host);
-  for (const Meter& meter : detection.meters) EXPECT_TRUE(meter.domain.filtered);
+  using Fact = std::pair<std::string, std::string>;
+  for (const Meter& meter : detection.meters) {
+    EXPECT_TRUE(meter.domain.filtered);
+    EXPECT_THAT(meter.domain.facts, Contains(Fact("energy_filtering", "on")));
+  }
+  // Where nobody can tell, that is recorded.
+  FakeHost other;
+  Intel(other);
+  other.TwoSockets();
+  EXPECT_THAT(Find(Detect(other.host), "package-0")->facts,
+              Contains(Fact("energy_filtering", "unknown")));
 }
 
 TEST(PerfTest, OneEventAPackageIsOpenedOnItsCpu) {
@@ -290,7 +358,7 @@ TEST(PerfTest, SeveralCpusOfOnePackageAreItsDies) {
 TEST(PerfTest, PerfComesBeforePowercap) {
   FakeHost host;
   Intel(host);
-  PowerPmu(host, "0");
+  PowerPmu(host, "0,1");
   host.TwoSockets();
   host.host.perf_open = OpenNull;
   const Detection detection = Detect(host.host);
@@ -310,6 +378,47 @@ TEST(PerfTest, ASourceThatReadsAllIsPreferredToOneThatReadsSome) {
   const Detection detection = Detect(host.host);
   EXPECT_THAT(InTotal(detection), ElementsAre("powercap:package-0", "powercap:package-1",
                                               "powercap:dram-0", "powercap:dram-1"));
+}
+
+TEST(PerfTest, ASourceThatDoesNotListASocketIsNotTakenForAllOfThem) {
+  FakeHost host;
+  Intel(host);
+  PowerPmu(host, "0");
+  host.TwoSockets();
+  host.host.perf_open = OpenNull;
+  EXPECT_THAT(InTotal(Detect(host.host)), ElementsAre("powercap:package-0", "powercap:package-1",
+                                                      "powercap:dram-0", "powercap:dram-1"));
+  for (const char* zone : {"intel-rapl:0", "intel-rapl:1"}) {
+    chmod(host.Path(std::string("sys/class/powercap/") + zone + "/energy_uj").c_str(), 0);
+  }
+  const OrdinaryUser user;
+  const Detection detection = Detect(host.host);
+  EXPECT_THAT(InTotal(detection),
+              ElementsAre("perf:package-0", ":package-1", "powercap:dram-0", "powercap:dram-1"));
+  EXPECT_THAT(Find(detection, "package-1")->cause, HasSubstr("does not list it"));
+}
+
+// All four know of the packages; one after the other is taken away.
+TEST(DetectTest, SourcesAreTriedInTheirOrderAndTheOthersSayWhyNot) {
+  const std::vector<std::string> order = {"perf", "powercap", "powercap-mmio", "hwmon"};
+  for (size_t first = 0; first < order.size(); ++first) {
+    FakeHost host;
+    Intel(host);
+    if (first <= 0) PowerPmu(host, "0");
+    if (first <= 1) host.Zone("intel-rapl:0", "package-0", 50);
+    if (first <= 2) host.Zone("intel-rapl-mmio:0", "package-0", 50);
+    host.Write("sys/class/hwmon/hwmon3/name", "amd_energy\n");
+    host.Write("sys/class/hwmon/hwmon3/energy17_label", "Esocket0\n");
+    host.Write("sys/class/hwmon/hwmon3/energy17_input", "123456789\n");
+    host.host.perf_open = OpenNull;
+    const Detection detection = Detect(host.host);
+    EXPECT_EQ(Find(detection, "package-0")->source, order[first]);
+    for (size_t other = 0; other < order.size(); ++other) {
+      if (other == first) continue;
+      EXPECT_NE(Absent(detection, order[other]), "") << order[other] << " beside " << order[first];
+    }
+    EXPECT_THAT(InTotal(detection), Contains(order[first] + ":package-0"));
+  }
 }
 
 TEST(PerfTest, EachRefusalHasItsOwnFix) {
@@ -333,6 +442,7 @@ TEST(PerfTest, AnotherUnitThanJoulesIsRefused) {
   host.host.perf_open = OpenNull;
   const Finding finding = FindPerf(host.host, {});
   EXPECT_THAT(Ids(finding.meters), ElementsAre("dram-0", "psys-0"));
+  EXPECT_DOUBLE_EQ(finding.meters[0].domain.per_unit, 50e-9);
   EXPECT_THAT(finding.absent,
               ElementsAre(Field(&Absence::cause, HasSubstr("'Furlongs', not in Joules"))));
 }

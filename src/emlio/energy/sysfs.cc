@@ -285,4 +285,16 @@ CpuFacts ReadCpuFacts(const std::string& root) {
   return facts;
 }
 
+std::string_view FilteringName(CpuFacts::Filtering filtering) {
+  switch (filtering) {
+    case CpuFacts::Filtering::kOn:
+      return "on";
+    case CpuFacts::Filtering::kOff:
+      return "off";
+    case CpuFacts::Filtering::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
 }  // namespace emlio::energy

@@ -56,5 +56,7 @@ struct CpuFacts {
   enum class Filtering { kOff, kOn, kUnknown } filtering = Filtering::kUnknown;
 };
 CpuFacts ReadCpuFacts(const std::string& root);
+// "on", "off", "unknown".
+std::string_view FilteringName(CpuFacts::Filtering filtering);
 
 }  // namespace emlio::energy

@@ -38,6 +38,13 @@ void Fields(auto& io, auto& m)
   io("maxerror", m.maxerror_ns);
   io("synchronised", m.synchronised);
 }
+using Fact = std::pair<std::string, std::string>;
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, Fact>
+{
+  io("name", m.first);
+  io("value", m.second);
+}
 void Fields(auto& io, auto& m)
   requires std::same_as<std::remove_cvref_t<decltype(m)>, energy::Domain>
 {
@@ -54,6 +61,7 @@ void Fields(auto& io, auto& m)
   io("range", m.range_units);
   io("max_watts", m.max_watts);
   io("plausible_watts", m.plausible_watts);
+  io("plausible_from_watts", m.plausible_from_watts);
   io("refresh", m.refresh_ns);
   io("step", m.step_joules);
   io("update_period", m.update_period_ns);
@@ -63,6 +71,7 @@ void Fields(auto& io, auto& m)
   io("virtualised", m.virtualised);
   io("filtered", m.filtered);
   io("doubt", m.doubt);
+  io("facts", m.facts);
   io("cause", m.cause);
   io("fix", m.fix);
 }

@@ -31,6 +31,9 @@ std::vector<AnyMessage> Samples() {
   welcome.domains.push_back(energy::MakeDomain(energy::DomainKind::kDram, "perf", 1, -1));
   welcome.domains[0].in_total = true;
   welcome.domains[0].cause = "no";
+  welcome.domains[0].facts = {{"driver", "550.54"}, {"mig", "off"}};
+  welcome.domains[0].update_period_ns = 20'000'000;
+  welcome.domains[0].plausible_from_watts = 0.5;
   welcome.absent.push_back({"hwmon", "cause", "fix"});
   welcome.facts = R"({"cpus": 4})";
   samples.push_back(welcome);
@@ -98,6 +101,11 @@ TEST(AgentMessagesTest, FieldsAreWhereTheyBelong) {
   EXPECT_EQ(std::get<Peer>(*peer).boot_id, "b");
   const auto welcome = Decode(Encode(Samples()[1]));
   EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].kind, energy::DomainKind::kDram);
+  EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].facts,
+            std::get<Welcome>(Samples()[1]).domains[0].facts);
+  EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].update_period_ns, 20'000'000);
+  EXPECT_EQ(std::get<Welcome>(*welcome).domains[0].plausible_from_watts, 0.5);
+  EXPECT_EQ(std::get<Welcome>(*welcome).boot_id, "b");
   EXPECT_EQ(std::get<Probed>(*Decode(Encode(Samples()[3]))).at.wall_ns, -6);
 }
 

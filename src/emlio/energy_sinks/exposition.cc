@@ -67,7 +67,7 @@ std::string Of(const std::string& node, const Domain& domain) {
 // The labels of METRICS.md section 5 that are known before a window is.
 std::string_view StateOf(const Domain& domain) {
   if (!domain.cause.empty()) return "unavailable";
-  if (domain.shared) return "shared";
+  if (domain.shared) return energy::StateName(energy::State::kShared);
   if (domain.virtualised) return "virtualised";
   return domain.quantity == energy::Quantity::kPower ? "integrated" : "measured";
 }

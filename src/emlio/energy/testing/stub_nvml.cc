@@ -6,7 +6,7 @@
 //   uuid=GPU-... pci=00000000:3B:00.0   watts=100   refresh_ms=100   offset_j=123456
 //   period_s=1.3 high_share=0.2 high=3 low=0.5     a square wave of factors of watts
 //   driver=550.1 limit_w=700 persistence=1 busy=40 processes=2
-//   energy=no  power=no  mig=1  module=1  vgpu=1  lost=1   counter_factor=1.5
+//   energy=no  power=no  mig=1  module=1  virtualization=2  lost=1   counter_factor=1.5
 // Time is CLOCK_MONOTONIC, or what StubNvmlSetTimeNs said last.
 #include <algorithm>
 #include <cmath>
@@ -212,7 +212,7 @@ STUB_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* 
 }
 
 STUB_EXPORT int nvmlDeviceGetVirtualizationMode(void* device, unsigned* mode) {
-  *mode = Find(device)->Number("vgpu", 0) != 0 ? 2 : 0;
+  *mode = static_cast<unsigned>(Find(device)->Number("virtualization", 0));
   return kSuccess;
 }
 

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "energy_memory_check.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "console.h"
+#include "emlio/base/clock.h"
+#include "emlio/base/log.h"
+#include "emlio/energy/activity.h"
+#include "emlio/energy/detect.h"
+#include "emlio/energy/monitor.h"
+#include "emlio/energy/self_check.h"
+
+namespace emlio::tool {
+namespace {
+
+constexpr int64_t kIntervalNs = 20 * kNsPerMs;
+constexpr int64_t kIdleNs = kNsPerSecond;
+constexpr int64_t kLoadNs = 3 * kNsPerSecond / 2;
+constexpr auto kLook = std::chrono::milliseconds(300);
+// Of a host that does more, memory may be busy already: it would not rise.
+constexpr double kIdleShare = 0.1;
+
+bool HasDram(const std::vector<energy::Meter>& meters) {
+  return std::any_of(meters.begin(), meters.end(), [](const energy::Meter& meter) {
+    return meter.domain.kind == energy::DomainKind::kDram && meter.counter != nullptr;
+  });
+}
+
+bool IsIdle(const std::string& root) {
+  const energy::Activity before = energy::ReadActivity(root);
+  std::this_thread::sleep_for(kLook);
+  const energy::Activity used = energy::Between(before, energy::ReadActivity(root));
+  const double cpus = static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  return used.cpu_seconds &&
+         *used.cpu_seconds < kIdleShare * cpus * std::chrono::duration<double>(kLook).count();
+}
+
+Status Check(const energy::Host& host) {
+  energy::MonitorOptions options;
+  options.host = host;
+  options.interval_ns = kIntervalNs;
+  options.update_check = energy::UpdateCheck::kNone;
+  options.believe_checks = false;  // they are made anew
+  EMLIO_ASSIGN_OR_RETURN(const auto monitor, energy::Monitor::Start(std::move(options)));
+  EMLIO_ASSIGN_OR_RETURN(const auto checks,
+                         energy::CheckDram(*monitor, kIdleNs, [] { energy::LoadMemory(kLoadNs); }));
+  for (const energy::DramCheck& check : checks) {
+    Say("emlio: {}: {:.1f} W at rest, {:.1f} W under a memory load: {}\n", check.id,
+        check.idle_watts, check.load_watts, energy::RiseName(check.rise));
+  }
+  return energy::KeepDramChecks(host.root, checks);
+}
+
+}  // namespace
+
+Result<MemoryCheck> ParseMemoryCheck(std::string_view name) {
+  if (name == "auto") return MemoryCheck::kAuto;
+  if (name == "always") return MemoryCheck::kAlways;
+  if (name == "never") return MemoryCheck::kNever;
+  return InvalidArgument(fmt::format("'{}' is none of auto, always and never", name));
+}
+
+void CheckMemory(const energy::Host& host, MemoryCheck when) {
+  // What memory does here is not what counters of another root are about.
+  if (when == MemoryCheck::kNever || (when == MemoryCheck::kAuto && host.root != "/")) return;
+  {
+    const energy::Detection found = energy::Detect(host);
+    if (!HasDram(found.meters)) return;
+    if (when == MemoryCheck::kAuto && !energy::HasUncheckedDram(host.root, found.meters)) return;
+  }
+  if (when == MemoryCheck::kAuto && !IsIdle(host.root)) {
+    Say("emlio: whether counters of memory rise under load was not looked at, for this host is "
+        "busy: they are believed; on an idle host: emlio energy doctor\n");
+    return;
+  }
+  Say("emlio: memory is put under load for {:g} s, once after each start of this host, to see "
+      "whether its counters rise\n",
+      static_cast<double>(kLoadNs) * 1e-9);
+  if (const Status status = Check(host); !status.ok()) {
+    LogWarning("what counters of memory show under load is not known: {}", status.ToString());
+  }
+}
+
+}  // namespace emlio::tool
