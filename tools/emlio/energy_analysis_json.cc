@@ -203,7 +203,7 @@ ordered_json ToJson(const analysis::NamedBaseline& named) {
           {"seconds", baseline.seconds},
           {"watts", ToJson(baseline.watts)},
           {"domains", std::move(domains)},
-          {"cpu_use", baseline.cpu_use},
+          {"cpu_use", OptionalNumber(baseline.cpu_use)},
           {"drift_watts", baseline.drift_watts},
           {"drift_sd", baseline.drift_sd}};
 }

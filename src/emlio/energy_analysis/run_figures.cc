@@ -21,7 +21,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxSpans = 200;
-constexpr char kWholeRun[] = "run";  // the window that is a node's part of the run
 constexpr int kMaxJsonDepth = 8;
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
