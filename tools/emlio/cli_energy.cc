@@ -27,8 +27,7 @@ constexpr Bounds<int64_t> kIntervalMs{.lowest = 10, .highest = 60'000};
 constexpr Bounds<size_t> kSpoolPoints{.lowest = 1'000, .highest = 100'000'000};
 
 CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional) {
-  auto* option =
-      sub->add_option("--store", *store, "The file that runs are kept in")->type_name("FILE");
+  auto* option = AddFile(sub, "--store", store, "The file that runs are kept in");
   if (auto path = energy::DefaultStorePath(); path.ok()) {
     *store = *std::move(path);
     option->capture_default_str();
@@ -40,19 +39,18 @@ CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional) {
 
 void AddEnergySource(CLI::App* sub, EnergySource& source) {
   AddRoot(sub, "--root", &source.host.root);
-  sub->add_option("--nvml-library", source.host.nvml_library,
-                  "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]")
-      ->type_name("FILE");
-  sub->add_option("--rocm-library", source.host.rocm_library,
-                  "AMD's library [$EMLIO_ROCM_SMI_LIBRARY, else librocm_smi64.so]")
-      ->type_name("FILE");
+  AddFile(sub, "--nvml-library", &source.host.nvml_library,
+          "NVIDIA's library [$EMLIO_NVML_LIBRARY, else libnvidia-ml.so.1]");
+  AddFile(sub, "--rocm-library", &source.host.rocm_library,
+          "AMD's library [$EMLIO_ROCM_SMI_LIBRARY, else librocm_smi64.so]");
   sub->add_option("--gpu", source.host.gpus,
                   "Measure this GPU only, by UUID or PCI address; may come several times [all]")
       ->type_name("ID")
       ->allow_extra_args(false);
 }
 
-void AddEnergyInterval(CLI::App* sub, EnergySource& source) {
+void AddEnergySampling(CLI::App* sub, EnergySource& source) {
+  AddEnergySource(sub, source);
   AddCount(sub, "--interval-ms", &source.interval_ms, "How often counters are read", kIntervalMs)
       ->capture_default_str();
 }
@@ -137,8 +135,7 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
                                  "record -- emlio pull tcp://storage:7777/train --batch-size 64");
     }
   });
-  AddEnergySource(sub, command.source);
-  AddEnergyInterval(sub, command.source);
+  AddEnergySampling(sub, command.source);
   AddEnergyNodes(sub, command);
   sub->add_option("--name", command.name, "Of the window around the command [the command]")
       ->type_name("TEXT");
@@ -181,11 +178,8 @@ CLI::App* AddAgent(CLI::App* energy, EnergyAgentCommand& command) {
       ->capture_default_str();
   sub->add_option("--node", command.node, "This host's name in runs [its host name]")
       ->type_name("NAME");
-  sub->add_option("--ready-file", command.ready_file,
-                  "Write the endpoint to this file once connections are taken; removed at the end")
-      ->type_name("FILE");
-  AddEnergySource(sub, command.source);
-  AddEnergyInterval(sub, command.source);
+  AddReadyFile(sub, &command.ready_file);
+  AddEnergySampling(sub, command.source);
   AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);
   return sub;
@@ -219,8 +213,7 @@ CLI::App* AddExport(CLI::App* energy, EnergyExportCommand& command) {
       [&command](energy_sinks::ExportFormat format) { command.format = format; },
       "csv, or influx: line protocol, for a database that was away. Parquet: python -m "
       "emlio.energy_parquet [csv]");
-  sub->add_option("--output,-o", command.output, "Where to; - is standard output [-]")
-      ->type_name("FILE");
+  AddFile(sub, "--output,-o", &command.output, "Where to; - is standard output [-]");
   AddJson(sub, &command.json);
   return sub;
 }
@@ -235,13 +228,7 @@ struct EnergyCli::Commands {
   EnergyAgentCommand agent;
   EnergyValidateIntervalCommand validate_interval;
   EnergyExportCommand export_run;
-  // What runs each of them. `own_signals`: it minds Ctrl-C itself.
-  struct Choice {
-    const CLI::App* sub;
-    std::function<int()> run;
-    bool own_signals = false;
-  };
-  std::vector<Choice> choices;
+  std::vector<EnergyChoice> choices;
 };
 
 EnergyCli::EnergyCli(CLI::App& app) : commands_(std::make_unique<Commands>()) {
@@ -250,13 +237,14 @@ EnergyCli::EnergyCli(CLI::App& app) : commands_(std::make_unique<Commands>()) {
   c.energy->require_subcommand(0, 1);
   c.choices = {
       {AddDoctor(c.energy, c.doctor), [&c] { return RunEnergyDoctor(c.doctor); }},
-      {AddRecord(c.energy, c.record), [&c] { return RunEnergyRecord(c.record); }, true},
-      {AddAgent(c.energy, c.agent), [&c] { return RunEnergyAgent(c.agent); }, true},
+      {AddRecord(c.energy, c.record), [&c] { return RunEnergyRecord(c.record); }, &c.record.argv,
+       true},
+      {AddAgent(c.energy, c.agent), [&c] { return RunEnergyAgent(c.agent); }, nullptr, true},
       {AddValidateInterval(c.energy, c.validate_interval),
        [&c] { return RunEnergyValidateInterval(c.validate_interval); }},
       {AddExport(c.energy, c.export_run), [&c] { return RunEnergyExport(c.export_run); }},
   };
-  c.analysis.AddTo(c.energy);
+  c.analysis.AddTo(c.energy, &c.choices);
   for (CLI::App* sub : c.energy->get_subcommands({})) AddLog(sub);
 }
 
@@ -264,27 +252,25 @@ EnergyCli::~EnergyCli() = default;
 
 int EnergyCli::TakeCommand(int argc, char** argv) {
   if (argc < 3 || std::string_view(argv[1]) != "energy") return argc;
-  const std::string_view sub = argv[2];
-  std::vector<std::string>* const command =
-      sub == "record" ? &commands_->record.argv : commands_->analysis.CommandOf(sub);
-  if (command == nullptr) return argc;
-  for (int i = 3; i < argc; ++i) {
-    if (std::string_view(argv[i]) != "--") continue;
-    command->assign(argv + i + 1, argv + argc);
-    return i;
+  for (const EnergyChoice& choice : commands_->choices) {
+    if (choice.command == nullptr || choice.sub->get_name() != argv[2]) continue;
+    for (int i = 3; i < argc; ++i) {
+      if (std::string_view(argv[i]) != "--") continue;
+      choice.command->assign(argv + i + 1, argv + argc);
+      return i;
+    }
   }
   return argc;
 }
 
 std::optional<int> EnergyCli::Run() const {
   if (!commands_->energy->parsed()) return std::nullopt;
-  for (const Commands::Choice& choice : commands_->choices) {
+  for (const EnergyChoice& choice : commands_->choices) {
     if (!choice.sub->parsed()) continue;
     if (choice.own_signals) return choice.run();
     const InterruptFlag interrupt;
     return InterruptFlag::ExitCode(choice.run());
   }
-  if (const auto code = commands_->analysis.Run()) return *code;
   SayText(commands_->energy->help());
   return kExitUsage;
 }

@@ -17,9 +17,10 @@ namespace emlio::tool {
 // there is none, and the option is required unless `optional`.
 CLI::Option* AddEnergyStore(CLI::App* sub, std::string* store, bool optional = false);
 struct EnergySource;
-// Options that say where counters are and how often they are read.
+// Options that say where counters are.
 void AddEnergySource(CLI::App* sub, EnergySource& source);
-void AddEnergyInterval(CLI::App* sub, EnergySource& source);
+// The same, and how often they are read.
+void AddEnergySampling(CLI::App* sub, EnergySource& source);
 // Options that say where samples go beside a store.
 struct SampleSinkOptions;
 void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks);

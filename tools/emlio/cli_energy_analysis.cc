@@ -3,11 +3,11 @@
 #include "cli_energy_analysis.h"
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "cli_energy.h"
 #include "cli_options.h"
-#include "console.h"
-#include "interrupt.h"
 
 namespace emlio::tool {
 namespace {
@@ -20,27 +20,42 @@ constexpr Bounds<int64_t> kPause{.lowest = 0, .highest = 86'400};
 constexpr Bounds<int64_t> kBlockMs{.lowest = 200, .highest = 600'000};
 constexpr Bounds<int64_t> kBlocks{.lowest = 30, .highest = 100'000};
 
-void NeedCommand(CLI::App* sub, const std::vector<std::string>& argv) {
-  sub->final_callback([sub, &argv] {
-    if (argv.empty()) {
-      throw CLI::ValidationError(sub->get_name(), "write the command behind --");
-    }
-  });
+// Where and how runs of an experiment are measured and kept.
+void AddMeasuredRuns(CLI::App* sub, EnergyRecordCommand& run) {
+  AddEnergySampling(sub, run.source);
+  AddEnergyNodes(sub, run);
+  AddEnergyStore(sub, &run.store);
+}
+
+void AddBaselineKind(CLI::App* sub, const std::string& flag, std::string* kind, bool or_none,
+                     const std::string& help) {
+  std::vector<std::string> kinds = {"off", "ready", "running-without-io"};
+  if (or_none) kinds.emplace_back("none");
+  sub->add_option(flag, *kind, help)->check(CLI::IsMember(kinds))->capture_default_str();
+}
+
+void AddSubtractedBaseline(CLI::App* sub, std::string* baseline) {
+  AddBaselineKind(sub, "--baseline", baseline, /*or_none=*/true,
+                  "Which one of the store is subtracted");
+}
+
+void AddSeed(CLI::App* sub, uint64_t* seed) {
+  sub->add_option("--seed", *seed, "Of the random order")->capture_default_str();
+}
+
+void AddLabels(CLI::App* sub, const std::string& flag, std::vector<std::string>* labels,
+               const std::string& help) {
+  sub->add_option(flag, *labels, help)->type_name("LABEL=VALUE")->allow_extra_args(false);
 }
 
 CLI::App* AddBaseline(CLI::App* energy, EnergyBaselineCommand& command) {
   CLI::App* sub = energy->add_subcommand(
       "baseline",
       "Measure what the host uses without the work: baseline [OPTIONS] [-- COMMAND ...]");
-  AddEnergySource(sub, command.run.source);
-  AddEnergyInterval(sub, command.run.source);
-  AddEnergyNodes(sub, command.run);
-  AddEnergyStore(sub, &command.run.store);
-  sub->add_option("--kind", command.kind,
+  AddMeasuredRuns(sub, command.run);
+  AddBaselineKind(sub, "--kind", &command.kind, /*or_none=*/false,
                   "off: nothing of EMLIO runs; ready: daemons are up and contexts loaded, no data; "
-                  "running-without-io: the command trains from memory")
-      ->check(CLI::IsMember({"off", "ready", "running-without-io"}))
-      ->capture_default_str();
+                  "running-without-io: the command trains from memory");
   AddCount(sub, "--seconds", &command.seconds, "Of each run, at least", kSeconds);
   AddCount(sub, "--runs", &command.runs, "How many", kRuns);
   sub->final_callback([&command] {
@@ -58,20 +73,14 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
       "stages",
       "Find what each stage costs, by running the command with some of its stages only: stages "
       "[OPTIONS] -- COMMAND ...; the command finds them in $EMLIO_STAGES");
-  AddEnergySource(sub, command.run.source);
-  AddEnergyInterval(sub, command.run.source);
-  AddEnergyNodes(sub, command.run);
-  AddEnergyStore(sub, &command.run.store);
+  AddMeasuredRuns(sub, command.run);
   AddCount(sub, "--rounds", &command.rounds, "Runs of each set of stages", kRounds);
-  sub->add_option("--seed", command.seed, "Of the random order")->capture_default_str();
+  AddSeed(sub, &command.seed);
   AddCount(sub, "--pause-seconds", &command.pause_seconds, "Between runs", kPause);
   sub->add_flag("--shapley", command.shapley, "All seven sets instead of the ladder's four");
-  sub->add_option("--configuration", command.configuration,
-                  "What the runs' reports are to say of the work: a file with a JSON object")
-      ->type_name("FILE");
-  sub->add_option("--baseline", command.baseline, "Which one of the store is subtracted")
-      ->check(CLI::IsMember({"off", "ready", "running-without-io", "none"}))
-      ->capture_default_str();
+  AddFile(sub, "--configuration", &command.configuration,
+          "What the runs' reports are to say of the work: a file with a JSON object");
+  AddSubtractedBaseline(sub, &command.baseline);
   sub->add_option("--regress", command.regress,
                   "Run nothing: fit the power of this run of the store on its stages' windows")
       ->type_name("RUN");
@@ -96,24 +105,15 @@ CLI::App* AddReport(CLI::App* energy, EnergyReportCommand& command) {
   AddEnergyStore(sub, &command.store);
   sub->add_option("runs", command.runs, "Their ids, which may be shortened [the latest run]")
       ->type_name("RUN");
-  sub->add_option("--where", command.where, "All runs with this label; may come several times")
-      ->type_name("LABEL=VALUE")
-      ->allow_extra_args(false);
-  sub->add_option("--against", command.against, "Compare with the runs with this label")
-      ->type_name("LABEL=VALUE")
-      ->allow_extra_args(false);
-  sub->add_option("--baseline", command.baseline, "Which one of the store is subtracted")
-      ->check(CLI::IsMember({"off", "ready", "running-without-io", "none"}))
-      ->capture_default_str();
-  sub->add_option("--facts", command.facts,
-                  "What a headline needs and the runs do not know: a file with a JSON object")
-      ->type_name("FILE");
-  sub->add_option("--model", command.model,
-                  "Show joules of this model of power too, apart from all others: a JSON file")
-      ->type_name("FILE");
+  AddLabels(sub, "--where", &command.where, "All runs with this label; may come several times");
+  AddLabels(sub, "--against", &command.against, "Compare with the runs with this label");
+  AddSubtractedBaseline(sub, &command.baseline);
+  AddFile(sub, "--facts", &command.facts,
+          "What a headline needs and the runs do not know: a file with a JSON object");
+  AddFile(sub, "--model", &command.model,
+          "Show joules of this model of power too, apart from all others: a JSON file");
   sub->add_option("--title", command.title, "Of the report")->capture_default_str();
-  sub->add_option("--html", command.html, "Write a page that needs nothing else")
-      ->type_name("FILE");
+  AddFile(sub, "--html", &command.html, "Write a page that needs nothing else");
   AddJson(sub, &command.json);
   return sub;
 }
@@ -122,9 +122,7 @@ CLI::App* AddMeter(CLI::App* energy, EnergyMeterCommand& command) {
   CLI::App* sub = energy->add_subcommand(
       "meter", "Compare a host's figures with a power meter: at idle and at two loads");
   AddEnergyStore(sub, &command.store);
-  sub->add_option("--series", command.series, "What the meter wrote")
-      ->type_name("FILE")
-      ->required();
+  AddFile(sub, "--series", &command.series, "What the meter wrote")->required();
   sub->add_option(
          "--format", command.format,
          "csv: a time and watts a line; ipmi: of ipmitool dcmi power reading; redfish: JSON")
@@ -151,41 +149,30 @@ CLI::App* AddOverhead(CLI::App* energy, EnergyOverheadCommand& command) {
       "overhead",
       "Measure what the monitor costs a command, with it and without it: overhead [OPTIONS] -- "
       "COMMAND ...");
-  AddEnergySource(sub, command.source);
-  AddEnergyInterval(sub, command.source);
+  AddEnergySampling(sub, command.source);
   AddCount(sub, "--pairs", &command.pairs, "How often both", kPairs);
-  sub->add_option("--seed", command.seed, "Of the random order")->capture_default_str();
-  NeedCommand(sub, command.argv);
+  AddSeed(sub, &command.seed);
+  sub->final_callback([&command] {
+    if (command.argv.empty()) {
+      throw CLI::ValidationError("overhead", "write the command behind --");
+    }
+  });
   AddJson(sub, &command.json);
   return sub;
 }
 
 }  // namespace
 
-void EnergyAnalysisCli::AddTo(CLI::App* energy) {
-  baseline_sub_ = AddBaseline(energy, baseline_);
-  stages_sub_ = AddStages(energy, stages_);
-  report_sub_ = AddReport(energy, report_);
-  meter_sub_ = AddMeter(energy, meter_);
-  overhead_sub_ = AddOverhead(energy, overhead_);
-}
-
-std::vector<std::string>* EnergyAnalysisCli::CommandOf(std::string_view subcommand) {
-  if (subcommand == "baseline") return &baseline_.run.argv;
-  if (subcommand == "stages") return &stages_.run.argv;
-  if (subcommand == "overhead") return &overhead_.argv;
-  return nullptr;
-}
-
-std::optional<int> EnergyAnalysisCli::Run() const {
-  // These pass signals on to the command that they run.
-  if (baseline_sub_->parsed()) return RunEnergyBaseline(baseline_);
-  if (stages_sub_->parsed()) return RunEnergyStages(stages_);
-  if (overhead_sub_->parsed()) return RunEnergyOverhead(overhead_);
-  const InterruptFlag interrupt;
-  if (report_sub_->parsed()) return InterruptFlag::ExitCode(RunEnergyReport(report_));
-  if (meter_sub_->parsed()) return InterruptFlag::ExitCode(RunEnergyMeter(meter_));
-  return std::nullopt;
+void EnergyAnalysisCli::AddTo(CLI::App* energy, std::vector<EnergyChoice>* choices) {
+  // Those that run a command pass signals on to it.
+  choices->push_back({AddBaseline(energy, baseline_),
+                      [this] { return RunEnergyBaseline(baseline_); }, &baseline_.run.argv, true});
+  choices->push_back({AddStages(energy, stages_), [this] { return RunEnergyStages(stages_); },
+                      &stages_.run.argv, true});
+  choices->push_back({AddReport(energy, report_), [this] { return RunEnergyReport(report_); }});
+  choices->push_back({AddMeter(energy, meter_), [this] { return RunEnergyMeter(meter_); }});
+  choices->push_back({AddOverhead(energy, overhead_),
+                      [this] { return RunEnergyOverhead(overhead_); }, &overhead_.argv, true});
 }
 
 }  // namespace emlio::tool

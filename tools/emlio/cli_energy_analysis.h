@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "energy_commands.h"
@@ -15,14 +14,19 @@ class App;
 
 namespace emlio::tool {
 
+// A subcommand of `emlio energy`.
+struct EnergyChoice {
+  const CLI::App* sub;
+  std::function<int()> run;                     // returns the exit code
+  std::vector<std::string>* command = nullptr;  // where the words behind "--" go; null: it has none
+  bool own_signals = false;                     // it minds Ctrl-C itself
+};
+
 // The subcommands of `emlio energy` that make figures of several runs.
 class EnergyAnalysisCli {
  public:
-  void AddTo(CLI::App* energy);
-  // Where the words behind "--" of such a subcommand go; null for others.
-  std::vector<std::string>* CommandOf(std::string_view subcommand);
-  // Runs what was asked for and returns its exit code; none when it was none of these.
-  std::optional<int> Run() const;
+  // What it appends refers to this object.
+  void AddTo(CLI::App* energy, std::vector<EnergyChoice>* choices);
 
  private:
   EnergyBaselineCommand baseline_;
@@ -30,11 +34,6 @@ class EnergyAnalysisCli {
   EnergyReportCommand report_;
   EnergyMeterCommand meter_;
   EnergyOverheadCommand overhead_;
-  const CLI::App* baseline_sub_ = nullptr;
-  const CLI::App* stages_sub_ = nullptr;
-  const CLI::App* report_sub_ = nullptr;
-  const CLI::App* meter_sub_ = nullptr;
-  const CLI::App* overhead_sub_ = nullptr;
 };
 
 }  // namespace emlio::tool

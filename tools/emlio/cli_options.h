@@ -18,7 +18,7 @@
 #include "emlio/base/status.h"
 #include "emlio/base/thread.h"
 
-// Options of the command line that several subcommands have. For main.cc and cli_energy.cc alone.
+// Options of the command line that several subcommands have. For main.cc and cli_energy*.cc alone.
 namespace emlio::tool {
 
 template <typename T>
@@ -113,9 +113,16 @@ inline void AddRoot(CLI::App* app, const std::string& flag, std::string* target)
       ->default_str(*target);
 }
 
+inline CLI::Option* AddFile(CLI::App* app, const std::string& flags, std::string* file,
+                            const std::string& help) {
+  return app->add_option(flags, *file, help)->type_name("FILE");
+}
 inline void AddJson(CLI::App* app, std::string* json) {
-  app->add_option("--json", *json, "Write the results as one JSON object; - is standard output")
-      ->type_name("FILE");
+  AddFile(app, "--json", json, "Write the results as one JSON object; - is standard output");
+}
+inline void AddReadyFile(CLI::App* app, std::string* file) {
+  AddFile(app, "--ready-file", file,
+          "Write the endpoint to this file once connections are taken; removed at the end");
 }
 
 inline Result<LogLevel> ParseLogLevel(std::string_view name) {

@@ -79,11 +79,6 @@ std::optional<double> DifferencePercent(const Outcome& outcome, const Outcome& s
   return (*outcome.total.joules / *shortest.total.joules - 1) * 100;
 }
 
-double CpuPercent(const energy::SamplerStats& stats) {
-  if (stats.elapsed_ns <= 0) return 0;
-  return 100 * static_cast<double>(stats.cpu_ns) / static_cast<double>(stats.elapsed_ns);
-}
-
 }  // namespace
 
 int RunEnergyValidateInterval(const EnergyValidateIntervalCommand& command) {
@@ -111,7 +106,7 @@ int RunEnergyValidateInterval(const EnergyValidateIntervalCommand& command) {
                   outcome.total.joules ? FormatJoules(outcome.total.uncertainty_joules) : "",
                   difference ? fmt::format("{:+.2f} %", *difference) : "n/a",
                   fmt::format("{:.2f} ms", late_ms), std::to_string(outcome.stats.missed),
-                  fmt::format("{:.2f} %", CpuPercent(outcome.stats)),
+                  fmt::format("{:.2f} %", 100 * outcome.stats.cpu_share()),
                   std::string(energy::StateName(outcome.total.state))});
     ordered_json domains = ordered_json::array();
     for (size_t i = 0; i < outcome.domains.size(); ++i) {

@@ -148,7 +148,6 @@ ordered_json CpuJson(const energy::CpuFacts& cpu) {
 }
 
 ordered_json SamplerJson(const energy::SamplerStats& stats) {
-  const double elapsed_s = Seconds(stats.elapsed_ns);
   return {
       {"ticks", stats.ticks},
       {"late", stats.late},
@@ -159,8 +158,8 @@ ordered_json SamplerJson(const energy::SamplerStats& stats) {
       {"late_p99_ms", Seconds(stats.late_p99_ns) * 1000},
       {"late_max_ms", Seconds(stats.late_max_ns) * 1000},
       {"cpu_s", Seconds(stats.cpu_ns)},
-      {"elapsed_s", elapsed_s},
-      {"cpu_share", elapsed_s > 0 ? Seconds(stats.cpu_ns) / elapsed_s : 0},
+      {"elapsed_s", Seconds(stats.elapsed_ns)},
+      {"cpu_share", stats.cpu_share()},
   };
 }
 

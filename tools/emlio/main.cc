@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
 // The `emlio` executable: reads the command line and hands it to a subcommand (commands.h). This
-// and cli_energy.cc are the only files that know CLI11, which is slow to compile.
+// and cli_energy*.cc are the only files that know CLI11, which is slow to compile.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -139,9 +139,7 @@ CLI::App* AddServe(CLI::App& app, ServeCommand& command) {
   AddIndexPlace(sub, &command.index_directory, &command.index_beside, "--index-beside");
   AddMaxRecord(sub, &command.max_record_bytes, "Refuse shards with a larger record");
   AddBadShardPolicy(sub, &command.on_bad_shard);
-  sub->add_option("--ready-file", command.ready_file,
-                  "Write the endpoint to this file once connections are taken; removed at the end")
-      ->type_name("FILE");
+  AddReadyFile(sub, &command.ready_file);
   auto* no_energy = sub->add_flag_callback(
       "--no-energy", [&command] { command.energy = false; },
       "Do not measure this host's energy for the runs that it serves");
@@ -252,9 +250,8 @@ CLI::App* AddPull(CLI::App& app, PullCommand& command) {
       ->capture_default_str();
   sub->add_flag("--check-once", command.check_once,
                 "Check that every record of this rank's share came exactly once in every pass");
-  sub->add_option("--dump-indices", command.dump_indices,
-                  "Write a line a batch: epoch, step, and the record numbers in slot order")
-      ->type_name("FILE");
+  AddFile(sub, "--dump-indices", &command.dump_indices,
+          "Write a line a batch: epoch, step, and the record numbers in slot order");
   AddJson(sub, &command.json);
   return sub;
 }

@@ -44,6 +44,10 @@ struct SamplerStats {
   int64_t late_max_ns = 0;
   int64_t cpu_ns = 0;
   int64_t elapsed_ns = 0;
+  // Of one core; 0 where no time has passed.
+  double cpu_share() const {
+    return elapsed_ns > 0 ? static_cast<double>(cpu_ns) / static_cast<double>(elapsed_ns) : 0;
+  }
 };
 
 // Samples a host's meters at fixed times on a thread of its own, from Start until Stop or its

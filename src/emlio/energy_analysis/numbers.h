@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,10 @@ namespace emlio::energy_analysis {
 // Three significant digits and a prefix of 1000 (not with %): "41.2 kJ", "-2.61 kJ", "0 J", "n/a".
 std::string WithUnit(std::optional<double> value, const std::string& unit);
 inline std::string JoulesText(std::optional<double> joules) { return WithUnit(joules, "J"); }
+// "100 ms".
+inline std::string NanosecondsText(int64_t ns) {
+  return WithUnit(static_cast<double>(ns) * 1e-9, "s");
+}
 // "41.2 ± 1.9 kJ": both in the unit of the larger one, to the place of the second digit of the
 // spread, but no more than two places finer than three digits of the value: "143.00 ± < 0.01 W".
 // `spread` none: "41.2 kJ".

@@ -454,7 +454,7 @@ Result<std::map<std::string, std::string>> FactsOf(std::string_view json) {
 }
 
 Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, RunTrace* trace,
-                           size_t trace_parts) {
+                           size_t max_trace_parts) {
   RunFigures figures;
   figures.id = run.id;
   figures.started_wall_ns = run.started_wall_ns;
@@ -491,8 +491,17 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
   figures.failure = FailureOf(run, figures);
 
   EMLIO_ASSIGN_OR_RETURN(const Timeline timeline, TimelineOf(reader, nodes, whole));
-  if (trace != nullptr && trace_parts > 0) {
-    trace->seconds = Seconds(timeline.end_wall_ns - timeline.begin_wall_ns);
+  if (trace != nullptr && max_trace_parts > 0) {
+    const int64_t span_ns = timeline.end_wall_ns - timeline.begin_wall_ns;
+    trace->seconds = Seconds(span_ns);
+    // Between two samples nothing is known of the power: parts that are shorter would show as its
+    // changes how a counter's steps fall between them.
+    int64_t interval_ns = 1;
+    for (const energy::StoredNode& node : nodes) {
+      interval_ns = std::max(interval_ns, node.info.interval_ns);
+    }
+    const size_t parts =
+        std::min(max_trace_parts, static_cast<size_t>(std::max<int64_t>(span_ns / interval_ns, 1)));
     for (const energy::StoredNode& node : nodes) {
       const auto offset = timeline.offsets.find(node.id);
       if (offset == timeline.offsets.end()) {
@@ -500,7 +509,7 @@ Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run, Ru
         continue;
       }
       EMLIO_RETURN_IF_ERROR(
-          AddTraces(reader, node, offset->second, timeline, trace_parts, &trace->by_kind));
+          AddTraces(reader, node, offset->second, timeline, parts, &trace->by_kind));
     }
   }
   WindowSums sums;

@@ -119,9 +119,10 @@ struct RunFigures {
   std::optional<double> Number(std::string_view fact) const;
 };
 
-// `trace`: filled with `trace_parts` parts when it is not null; without it, ticks are not read.
+// `trace`: filled when it is not null, with parts of a sampling interval or longer; without it,
+// ticks are not read.
 Result<RunFigures> LoadRun(energy::RunReader* reader, const energy::Run& run,
-                           RunTrace* trace = nullptr, size_t trace_parts = 600);
+                           RunTrace* trace = nullptr, size_t max_trace_parts = 600);
 
 // Mean power over equal parts of a run's time, its whole total: what baselines and meters compare.
 // `domains`: mean watts of each domain in the total, named "node/domain".

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The EMLIO Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "emlio/energy_analysis/report_parts.h"
+
+namespace emlio::energy_analysis {
+namespace {
+
+constexpr double kMaxGapPercent = 5;
+
+}  // namespace
+
+void AddStages(const ReportInput& input, EnergyReport* report) {
+  std::vector<StageRun> runs;
+  std::set<unsigned> sets;
+  for (const RunFigures& run : report->arm.runs) {
+    const auto stages = run.labels.find("stages");
+    if (stages == run.labels.end()) continue;
+    const auto set = StageSet::FromList(stages->second);
+    if (!set) continue;
+    sets.insert(set->bits());
+    if (IsGood(run)) {
+      runs.push_back({.set = *set, .joules = *run.total.joules, .seconds = run.seconds});
+    }
+  }
+  if (sets.size() < 2) return;
+  const LadderOptions options{
+      .min_runs = input.min_stage_runs,
+      .baseline_watts = report->baseline ? &report->baseline->baseline.watts : nullptr};
+  auto ladder = AnalyseLadder(runs, options);
+  if (!ladder.ok()) {
+    report->no_stages = ladder.status().message();
+    return;
+  }
+  report->ladder = *std::move(ladder);
+  if (report->ladder->unpaced) {
+    report->warnings.push_back(
+        "runs with fewer stages took less time, so that idle power moves between stages: compare "
+        "net figures only");
+  }
+  // P alone is not on the ladder.
+  if (sets.count(StageSet().With(Stage::kPreprocess).bits()) == 0) return;
+  auto shapley = AnalyseShapley(runs, options);
+  if (shapley.ok()) {
+    report->shapley = *std::move(shapley);
+  } else {
+    report->no_stages = shapley.status().message();
+  }
+}
+
+void AddCounterChecks(EnergyReport* report) {
+  double largest = 0;
+  for (const RunFigures& run : report->arm.runs) {
+    for (const NodeFigures& node : run.nodes) {
+      for (const DomainFigures& domain : node.domains) {
+        if (domain.kind != "gpu-power" || !domain.figure.joules) continue;
+        for (const DomainFigures& counter : node.domains) {
+          if (counter.device != domain.device || !counter.in_total || !counter.figure.joules ||
+              !(*counter.figure.joules > 0)) {
+            continue;
+          }
+          CounterCheck check{.run = run.id,
+                             .node = node.name,
+                             .device = domain.device,
+                             .counter_joules = *counter.figure.joules,
+                             .integrated_joules = *domain.figure.joules};
+          check.gap_percent = (check.integrated_joules / check.counter_joules - 1) * 100;
+          check.warns = std::abs(check.gap_percent) > kMaxGapPercent;
+          largest = std::max(largest, std::abs(check.gap_percent));
+          report->counter_checks.push_back(check);
+        }
+      }
+    }
+  }
+  if (largest > kMaxGapPercent) {
+    report->warnings.push_back(fmt::format(
+        "a GPU's counter and its integrated power differ by {:.1f} %, more than {:g} %: one of "
+        "them is wrong",
+        largest, kMaxGapPercent));
+  }
+}
+
+void AddRatios(EnergyReport* report) {
+  if (!report->against) return;
+  const Arm& a = report->arm;
+  const Arm& b = *report->against;
+  if (!a.energy.total || !b.energy.total) {
+    report->warnings.push_back("no ratio: one of the arms has no run with joules");
+    return;
+  }
+  report->ratios.push_back(
+      {"total energy", RatioOfMeans(a.energy.total->estimate(), b.energy.total->estimate())});
+  if (a.energy.net && b.energy.net) {
+    report->ratios.push_back({"net energy", RatioOfMeans(*a.energy.net, *b.energy.net)});
+  }
+  report->ratios.push_back({"time", RatioOfMeans(a.seconds.estimate(), b.seconds.estimate())});
+  report->ratios.push_back({"mean power", RatioOfMeans(a.watts.estimate(), b.watts.estimate())});
+}
+
+void AddModelled(const ReportInput& input, EnergyReport* report) {
+  if (!input.model) return;
+  for (const RunFigures& run : report->arm.runs) {
+    double cpu_seconds = 0;
+    for (const WindowFigures& window : run.windows) {
+      cpu_seconds = std::max(cpu_seconds, window.proxies.cpu_seconds.value_or(0));
+    }
+    const double bytes = run.Number("work.bytes").value_or(0);
+    report->modelled.emplace_back(run.id,
+                                  ModelledJoules(*input.model, run.seconds, cpu_seconds, bytes));
+  }
+}
+
+void AddAllocated(EnergyReport* report) {
+  for (const RunFigures& run : report->arm.runs) {
+    if (run.nodes.size() != 1) continue;
+    double host_cpu_seconds = 0;
+    for (const WindowFigures& window : run.windows) {
+      host_cpu_seconds = std::max(host_cpu_seconds, window.proxies.cpu_seconds.value_or(0));
+    }
+    std::vector<Figure> packages;
+    for (const DomainFigures& domain : run.nodes.front().domains) {
+      if (domain.kind == "package" || domain.kind == "grace") packages.push_back(domain.figure);
+    }
+    const Figure cpu = SumOf(packages);
+    if (!cpu.joules) continue;
+    for (const WindowFigures& window : run.windows) {
+      const auto seconds = window.proxies.cpu_seconds;
+      if (!seconds || *seconds >= host_cpu_seconds) continue;
+      report->allocated.emplace_back(fmt::format("{}: {} {}", run.id, window.stage, window.name),
+                                     AllocatedByCpuTime(cpu, *seconds, host_cpu_seconds));
+    }
+  }
+}
+
+}  // namespace emlio::energy_analysis
