@@ -3,8 +3,8 @@
 #include "bind_energy.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -255,7 +256,18 @@ class EnergyRun {
 // both or nowhere. Lives as long as the process.
 class Hub : public Observer {
  public:
+  // A window's number here, in the run of this process, and in that of who started the process; 0:
+  // it is none there.
+  struct Numbers {
+    uint64_t here = 0;
+    energy::WindowId run = 0;
+    uint64_t link = 0;
+  };
+
   uint64_t Open(const energy::WindowLabel& label) EMLIO_EXCLUDES(mu_) {
+    return OpenAll(label).here;
+  }
+  Numbers OpenAll(const energy::WindowLabel& label) EMLIO_EXCLUDES(mu_) {
     std::shared_ptr<EnergyRun> run;
     std::shared_ptr<energy_agent::Link> link;
     {
@@ -267,11 +279,12 @@ class Hub : public Observer {
     Window window;
     if (run != nullptr) window.id = run->monitor()->Open(label);
     if (link != nullptr) window.link_id = link->Open(label);
-    if (window.id == 0 && window.link_id == 0) return 0;
+    if (window.id == 0 && window.link_id == 0) return {};
     window.run = std::move(run);
     const MutexLock lock(mu_);
-    windows_.emplace(++last_, std::move(window));
-    return last_;
+    const Numbers numbers{++last_, window.id, window.link_id};
+    windows_.emplace(last_, std::move(window));
+    return numbers;
   }
 
   void Close(uint64_t number, energy::WindowWork work) EMLIO_EXCLUDES(mu_) {
@@ -288,12 +301,15 @@ class Hub : public Observer {
     if (link != nullptr) link->Close(window.link_id, work);
   }
 
-  // The number of that window in its run; none: it has none.
-  std::optional<energy::WindowId> IdOf(uint64_t number) EMLIO_EXCLUDES(mu_) {
-    const MutexLock lock(mu_);
-    const auto found = windows_.find(number);
-    if (found == windows_.end() || found->second.id == 0) return std::nullopt;
-    return found->second.id;
+  // What the host used in a window, by who started this process: Numbers::link. Waits.
+  Result<energy_agent::WindowOfHost> Told(uint64_t link_number) EMLIO_EXCLUDES(mu_) {
+    std::shared_ptr<energy_agent::Link> link;
+    {
+      const MutexLock lock(mu_);
+      link = link_;
+    }
+    if (link == nullptr) return Unavailable("nobody measures for this process");
+    return link->Energy(link_number);
   }
 
   void SetRun(std::shared_ptr<EnergyRun> run) EMLIO_EXCLUDES(mu_) {
@@ -345,7 +361,8 @@ class Hub : public Observer {
   bool looked_ EMLIO_GUARDED_BY(mu_) = false;
   std::shared_ptr<energy_agent::Link> link_ EMLIO_GUARDED_BY(mu_);
   std::map<uint64_t, Window> windows_ EMLIO_GUARDED_BY(mu_);
-  uint64_t last_ EMLIO_GUARDED_BY(mu_) = 0;
+  // In a child made by fork other numbers than the parent's.
+  uint64_t last_ EMLIO_GUARDED_BY(mu_) = static_cast<uint64_t>(getpid()) << 32;
 };
 
 const std::shared_ptr<Hub>& TheHub() {
@@ -413,11 +430,24 @@ void BindEnergy(nb::module_& m) {
         label.stage = std::move(stage);
         label.epoch = epoch;
         label.rank = rank;
-        const uint64_t number = TheHub()->Open(label);
-        return std::pair(number, TheHub()->IdOf(number).value_or(0));
+        const Hub::Numbers numbers = TheHub()->OpenAll(label);
+        return std::tuple(numbers.here, numbers.run, numbers.link);
       },
       nb::arg("name"), nb::arg("stage"), nb::arg("epoch"), nb::arg("rank"),
-      "Opens a window: its number for energy_close, and for EnergyRun.report; 0: none.");
+      "Opens a window: its numbers for energy_close, EnergyRun.report and energy_told; 0: none.");
+  m.def(
+      "energy_told",
+      [](uint64_t number) -> nb::object {
+        const std::shared_ptr<Hub> hub = TheHub();
+        auto told = [&] {
+          const GilReleased released;
+          return hub->Told(number);
+        }();
+        if (told.status().code() == Code::kUnavailable) return nb::none();
+        const energy_agent::WindowOfHost measured = ValueOrRaise(std::move(told));
+        return WindowDict(measured.domains, measured.window);
+      },
+      nb::arg("number"), "What a window used, by who started this process; None: nobody measures.");
   m.def(
       "energy_close",
       [](uint64_t number, uint64_t records, uint64_t bytes) {

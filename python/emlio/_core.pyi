@@ -209,8 +209,11 @@ class EnergyRun:
     def stop(self) -> dict[str, Any]:
         """Ends the run: everything that was measured."""
 
-def energy_open(name: str, stage: str, epoch: int, rank: int) -> tuple[int, int]:
-    """Opens a window: its number for energy_close, and for EnergyRun.report; 0: none."""
+def energy_open(name: str, stage: str, epoch: int, rank: int) -> tuple[int, int, int]:
+    """Opens a window: its numbers for energy_close, EnergyRun.report and energy_told; 0: none."""
+
+def energy_told(number: int) -> dict[str, Any] | None:
+    """What a window used, by who started this process; None: nobody measures."""
 
 def energy_close(number: int, records: int, bytes: int) -> None:
     """Closes a window."""

@@ -283,6 +283,7 @@ class Window:
         self._label = (name, stage, -1 if epoch is None else epoch, -1 if rank is None else rank)
         self._number = 0
         self._id = 0
+        self._told = 0
         self._run: Run | None = None
         self._records = 0
         self._bytes = 0
@@ -290,7 +291,7 @@ class Window:
     def __enter__(self) -> "Window":
         """The window begins."""
         self._run = _current
-        self._number, self._id = _core.energy_open(*self._label)
+        self._number, self._id, self._told = _core.energy_open(*self._label)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -305,11 +306,13 @@ class Window:
     def energy(self) -> WindowEnergy | None:
         """What the host used in it, or has used up to now; None when nothing is measured.
 
-        Waits until the window's end was sampled: about one interval.
+        Waits until the window's end was sampled: about one interval. Without a run of this process,
+        under `emlio energy record`, it is asked for the figures.
         """
-        if self._run is None or self._id == 0:
-            return None
-        return _window(self._run._core.report(self._id))
+        if self._run is not None and self._id != 0:
+            return _window(self._run._core.report(self._id))
+        told = None if self._told == 0 else _core.energy_told(self._told)
+        return None if told is None else _window(told)
 
 
 _current: Run | None = None

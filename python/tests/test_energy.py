@@ -255,7 +255,10 @@ def test_under_record_windows_are_told_to_it(bare: Path, tmp_path: Path) -> None
         "from emlio import energy\n"
         "with energy.window('read', stage='R', epoch=4, rank=2) as window:\n"
         "    window.add(records=3)\n"
-        "assert window.energy() is None\n"
+        "used = window.energy()\n"
+        "assert used.records == 3\n"
+        "assert used.total.joules is None\n"
+        "assert all(one.joules is None and one.cause for one in used.energies)\n"
     )
     out = tmp_path / "record.json"
     subprocess.run(
@@ -270,6 +273,59 @@ def test_under_record_windows_are_told_to_it(bare: Path, tmp_path: Path) -> None
     (window,) = json.loads(out.read_text())["windows"]
     assert (window["name"], window["stage"], window["epoch"], window["rank"]) == ("read", "R", 4, 2)
     assert window["records"] == 3
+
+
+def test_under_record_a_process_learns_the_joules_of_its_windows(
+    host: Path, tmp_path: Path
+) -> None:
+    script = (
+        "import json, os, time\n"
+        "import emlio\n"
+        "from emlio import energy\n"
+        "told = []\n"
+        "for epoch in range(3):\n"
+        "    with energy.window('train', epoch=epoch) as window:\n"
+        "        time.sleep(0.3)\n"
+        "        so_far = window.energy()\n"
+        "        assert so_far.cut and 0 < so_far.total.joules\n"
+        "    used = window.energy()\n"
+        "    told.append([used.seconds, used.total.joules, used['dram-0'].joules])\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"  # has windows of its own, and none of its parent's
+        "    code = 1\n"
+        "    try:\n"
+        "        with energy.window('of the child') as own:\n"
+        "            time.sleep(0.1)\n"
+        "        assert own.energy().name == 'of the child'\n"
+        "        try:\n"
+        "            window.energy()\n"
+        "        except emlio.NotFoundError:\n"
+        "            code = 0\n"
+        "    finally:\n"
+        "        energy._end()\n"
+        "        os._exit(code)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0\n"
+        "print(json.dumps(told))\n"
+    )
+    out = tmp_path / "record.json"
+    done = subprocess.run(
+        [
+            *(emlio_executable(), "energy", "record", "--root", str(host), "--json", str(out)),
+            *("--interval-ms", "20", "--", sys.executable, "-c", script),
+        ],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    told = json.loads(done.stdout)
+    recorded = json.loads(out.read_text())["windows"]
+    assert [one["epoch"] for one in recorded[:3]] == [0, 1, 2]
+    for (seconds, joules, dram), one in zip(told, recorded, strict=False):
+        assert joules == pytest.approx(60 * seconds, rel=CLOSE)
+        # What the process is told is what is recorded, but for readings that came later.
+        assert joules == pytest.approx(one["total"]["joules"], rel=0.01)
+        assert dram == pytest.approx(10 * seconds, rel=CLOSE)
 
 
 def test_ranks_started_by_spawn_share_one_measurement(tmp_path: Path) -> None:

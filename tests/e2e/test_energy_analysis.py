@@ -99,6 +99,12 @@ def test_stages_are_run_apart_and_reported(
     assert "total energy" in report["headline"]
     assert "no baseline subtracted" in report["headline"]
     assert "not validated against a meter" in report["headline"]
+    detail = [(one["group"], one["text"]) for one in report["headline_detail"]]
+    assert [group for group, _ in detail] == [
+        *("claim", "work", "path", "software", "statistics", "included", "quality", "system")
+    ]
+    assert f"{node}: cpu: x; sockets: x; " in dict(detail)["system"]
+    assert "; 95 %: " in dict(detail)["statistics"]
     assert report["these"]["counted"] >= 5
     per_gb = report["these"]["per_unit"][0]
     assert per_gb["unit"] == "GB"

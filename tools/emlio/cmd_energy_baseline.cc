@@ -34,10 +34,11 @@ void Print(const analysis::NamedBaseline& named) {
   };
   for (const analysis::DomainBaseline& domain : baseline.domains) add(domain.domain, domain.watts);
   add("total", baseline.watts);
-  fmt::print("baseline {} ({}), {} runs, {}; CPUs at most {:.1f} % busy, drift {:+.2f} W\n{}",
+  fmt::print("baseline {} ({}), {} runs, {}; CPUs at most {} busy, drift {:+.2f} W\n{}",
              analysis::BaselineKindName(baseline.kind), named.id, baseline.runs,
-             analysis::SecondsText(baseline.seconds), baseline.cpu_use * 100, baseline.drift_watts,
-             table.Render(OutputColumns()));
+             analysis::SecondsText(baseline.seconds),
+             baseline.cpu_use ? fmt::format("{:.1f} %", *baseline.cpu_use * 100) : "n/a",
+             baseline.drift_watts, table.Render(OutputColumns()));
 }
 
 Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experiment,
@@ -78,7 +79,7 @@ int RunEnergyBaseline(const EnergyBaselineCommand& command) {
   const auto baseline =
       analysis::LoadBaseline(reader->get(), kind.value_or(analysis::BaselineKind::kReady),
                              {.min_seconds = static_cast<double>(command.seconds)}, experiment);
-  if (!baseline.ok()) return FinishRefused(report, baseline.status(), std::move(json));
+  if (!baseline.ok()) return report.FinishRefused(baseline.status(), std::move(json));
   json["baseline"] = ToJson(*baseline);
   if (report.for_people()) Print(*baseline);
   return report.Finish(OkStatus(), std::move(json));

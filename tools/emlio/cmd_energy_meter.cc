@@ -18,7 +18,6 @@
 #include "emlio/energy_analysis/stored_experiments.h"
 #include "energy_analysis_json.h"
 #include "energy_commands.h"
-#include "energy_run.h"
 #include "text.h"
 
 namespace emlio::tool {
@@ -103,7 +102,7 @@ int RunEnergyMeter(const EnergyMeterCommand& command) {
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
   ordered_json json = {{"version", EMLIO_VERSION}};
   const auto compared = Compare(command);
-  if (!compared.ok()) return FinishRefused(report, compared.status(), std::move(json));
+  if (!compared.ok()) return report.FinishRefused(compared.status(), std::move(json));
   json["node"] = compared->node;
   json["comparison"] = ToJson(compared->comparison);
   if (report.for_people()) Print(*compared);

@@ -19,7 +19,6 @@
 #include "emlio/energy_analysis/overhead.h"
 #include "energy_analysis_json.h"
 #include "energy_commands.h"
-#include "energy_run.h"
 
 namespace emlio::tool {
 namespace {
@@ -92,7 +91,7 @@ int RunEnergyOverhead(const EnergyOverheadCommand& command) {
   }
   json["pairs"] = std::move(list);
   const auto overhead = analysis::AnalyseOverhead(*pairs);
-  if (!overhead.ok()) return FinishRefused(report, overhead.status(), std::move(json));
+  if (!overhead.ok()) return report.FinishRefused(overhead.status(), std::move(json));
   json["overhead"] = ToJson(*overhead);
   if (report.for_people()) {
     fmt::print(

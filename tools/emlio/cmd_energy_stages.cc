@@ -111,7 +111,7 @@ int RunLadder(const EnergyStagesCommand& command) {
   if (!analysed->no_stages.empty() || !analysed->ladder) {
     const std::string why =
         analysed->no_stages.empty() ? analysed->arm.energy.cause : analysed->no_stages;
-    return FinishRefused(report, InvalidArgument(why), std::move(json));
+    return report.FinishRefused(InvalidArgument(why), std::move(json));
   }
   return report.Finish(OkStatus(), std::move(json));
 }
@@ -173,7 +173,7 @@ int RunRegression(const EnergyStagesCommand& command) {
     json["run"] = id;
   }
   const auto fit = RegressRun(command, id);
-  if (!fit.ok()) return FinishRefused(report, fit.status(), std::move(json));
+  if (!fit.ok()) return report.FinishRefused(fit.status(), std::move(json));
   json["regression"] = ToJson(*fit);
   if (report.for_people()) {
     Table table({{"stage"}, {"power while open", true}, {"VIF", true}, {"energy", true}});

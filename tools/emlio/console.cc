@@ -109,6 +109,13 @@ Status Report::Check() const {
   return AtomicFile::Create(json_path_).status().WithContext("--json");
 }
 
+int Report::FinishRefused(const Status& status, nlohmann::ordered_json object) const {
+  const Status refused = status.code() == Code::kInvalidArgument
+                             ? Status(Code::kUnsupported, status.message())
+                             : status;
+  return Finish(refused, std::move(object));
+}
+
 int Report::Finish(const Status& status, nlohmann::ordered_json object) const {
   int exit_code = kExitOk;
   if (!status.ok()) {

@@ -63,6 +63,9 @@ class Report {
   // prints the error. Returns the exit code: the status's, or kExitFailed when the report itself
   // could not be written.
   int Finish(const Status& status, nlohmann::ordered_json object) const;
+  // The same of a command whose data are at fault and not its options: INVALID_ARGUMENT of an
+  // analysis that refuses them is kExitFailed too.
+  int FinishRefused(const Status& status, nlohmann::ordered_json object) const;
 
  private:
   Status Write(const std::string& text) const;

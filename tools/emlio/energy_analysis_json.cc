@@ -204,7 +204,7 @@ ordered_json ToJson(const analysis::NamedBaseline& named) {
           {"seconds", baseline.seconds},
           {"watts", ToJson(baseline.watts)},
           {"domains", std::move(domains)},
-          {"cpu_use", baseline.cpu_use},
+          {"cpu_use", OptionalNumber(baseline.cpu_use)},
           {"drift_watts", baseline.drift_watts},
           {"drift_sd", baseline.drift_sd}};
 }
@@ -280,6 +280,12 @@ ordered_json ToJson(const analysis::EnergyReport& report) {
                       {"gap_percent", NumberOrNull(check.gap_percent)},
                       {"warning", check.warns}});
   }
+  ordered_json detail = ordered_json::array();
+  if (!report.headline.empty()) {
+    for (const analysis::HeadlineGroup& group : analysis::HeadlineDetail(report.headline_parts)) {
+      detail.push_back({{"group", group.name}, {"text", group.text}});
+    }
+  }
   ordered_json nodes = ordered_json::object();
   for (const analysis::HeadlineNode& node : report.headline_parts.nodes) {
     nodes[node.name] = node.facts;
@@ -287,6 +293,7 @@ ordered_json ToJson(const analysis::EnergyReport& report) {
   return {
       {"title", report.title},
       {"headline", report.headline.empty() ? ordered_json(nullptr) : ordered_json(report.headline)},
+      {"headline_detail", std::move(detail)},
       {"no_headline", report.no_headline},
       {"these", ToJson(report.arm)},
       {"against", OrNull(report.against)},

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "emlio/energy/run_store.h"
@@ -30,13 +29,6 @@ Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
         fmt::format("run {} of '{}' was not recorded as a whole", run.id, command.argv.front()));
   }
   return run;
-}
-
-int FinishRefused(const Report& report, const Status& status, nlohmann::ordered_json json) {
-  const Status refused = status.code() == Code::kInvalidArgument
-                             ? Status(Code::kUnsupported, status.message())
-                             : status;
-  return report.Finish(refused, std::move(json));
 }
 
 }  // namespace emlio::tool

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "console.h"
 #include "emlio/base/status.h"
 #include "energy_commands.h"
 
@@ -24,9 +22,5 @@ struct StoredRun {
 // main thread, while there are no other threads.
 Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
                                   const std::map<std::string, std::string>& environment);
-
-// Finishes a command whose data are at fault and not its options: INVALID_ARGUMENT of an analysis
-// that refuses them is kExitFailed too.
-int FinishRefused(const Report& report, const Status& status, nlohmann::ordered_json json);
 
 }  // namespace emlio::tool

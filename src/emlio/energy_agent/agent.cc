@@ -31,7 +31,9 @@ using transport::ConnectionId;
 constexpr int kIdlePollMs = 1000;
 constexpr int kPendingPollMs = 10;  // while an answer waits for a sample
 constexpr size_t kMaxRuns = 1024;
-constexpr size_t kMaxClientWindows = 100'000;        // open at a time, of one connection
+constexpr size_t kMaxClientWindows = 100'000;  // open at a time, of one connection
+constexpr size_t kMaxClosedWindows = 10'000;   // of one connection that can be asked for
+constexpr size_t kMaxPendingWindows = 10'000;
 constexpr size_t kMaxBacklog = 256;                  // answers that a client does not take
 constexpr size_t kMaxWindowBytes = size_t{1} << 20;  // of a message, about
 constexpr size_t kMaxTicksAMessage = 600;
@@ -77,22 +79,33 @@ class Agent::Impl {
     ConnectionId client = 0;
     int64_t lost_ns = 0;  // when its client was lost; 0: it was not
   };
+  struct ClosedWindow {
+    energy::WindowId id = 0;
+    int64_t end_ns = 0;
+  };
   struct Client {
     bool greeted = false;
     std::string agent;
     std::map<uint64_t, energy::WindowId> windows;  // open ones, by the client's key
+    std::map<uint64_t, ClosedWindow> closed;       // the latest of them
     std::vector<transport::Message> backlog;
   };
   struct Pending {
     ConnectionId client;
     Look look;
   };
+  struct PendingWindow {
+    ConnectionId client;
+    uint64_t nonce;
+    energy::WindowId id;
+    int64_t until_ns;  // when this has been sampled it is answered
+  };
 
   void Run() {
     std::vector<transport::Event> events;
     while (!stopping_) {
       events.clear();
-      const bool waits = !pending_.empty();
+      const bool waits = !pending_.empty() || !pending_windows_.empty();
       if (const Status status = listener_->Poll(waits ? kPendingPollMs : kIdlePollMs, &events);
           !status.ok()) {
         LogError("the energy agent at {} ends: {}", endpoint(), status.ToString());
@@ -136,6 +149,8 @@ class Agent::Impl {
       OnGetTicks(from, *ticks);
     } else if (const auto* window = std::get_if<Window>(&message)) {
       return OnWindow(&client->second, *window);
+    } else if (const auto* wanted = std::get_if<GetWindow>(&message)) {
+      return OnGetWindow(from, client->second, *wanted);
     } else if (const auto* peer = std::get_if<Peer>(&message)) {
       if (options_.on_peer) options_.on_peer(*peer);
     } else {
@@ -203,6 +218,8 @@ class Agent::Impl {
 
   void AnswerPending() {
     std::erase_if(pending_, [this](const Pending& pending) { return TryAnswer(pending); });
+    std::erase_if(pending_windows_,
+                  [this](const PendingWindow& pending) { return TryAnswer(pending); });
   }
 
   // True when the answer was sent, or nobody waits for it any more.
@@ -233,6 +250,36 @@ class Agent::Impl {
     if (pending.look.stop) AddWindows(run, pending.look.after, &figures);
     Send(pending.client, figures);
     return true;
+  }
+
+  bool TryAnswer(const PendingWindow& pending) {
+    if (!clients_.contains(pending.client)) return true;
+    const auto recorder = monitor_->recorder();
+    if (recorder.ok() && (*recorder)->sampled_until_ns() < pending.until_ns) return false;
+    WindowFigures figures;
+    figures.nonce = pending.nonce;
+    if (auto report = monitor_->ReportSoFar(pending.id); report.ok()) {
+      figures.found = true;
+      figures.window = *std::move(report);
+    }
+    Send(pending.client, figures);
+    return true;
+  }
+
+  Status OnGetWindow(ConnectionId from, const Client& client, const GetWindow& wanted) {
+    if (pending_windows_.size() >= kMaxPendingWindows) {
+      return LimitExceeded("too many questions for energy windows wait for an answer");
+    }
+    PendingWindow pending{from, wanted.nonce, 0, 0};
+    if (const auto open = client.windows.find(wanted.key); open != client.windows.end()) {
+      pending.id = open->second;
+      pending.until_ns = SystemClock().NowNs();
+    } else if (const auto closed = client.closed.find(wanted.key); closed != client.closed.end()) {
+      pending.id = closed->second.id;
+      pending.until_ns = closed->second.end_ns;
+    }  // else no window has the id 0
+    pending_windows_.push_back(pending);
+    return OkStatus();
   }
 
   static std::vector<std::optional<double>> LatestWatts(const energy::Recorder& recorder) {
@@ -311,13 +358,21 @@ class Agent::Impl {
       if (window.end_ns == 0) {
         client->windows.emplace(window.key, id);
       } else {
-        monitor_->CloseAt(id, window.end_ns, window.work);
+        CloseWindow(client, window, id);
       }
     } else if (window.end_ns != 0) {
-      monitor_->CloseAt(found->second, window.end_ns, window.work);
+      CloseWindow(client, window, found->second);
       client->windows.erase(found);
     }
     return OkStatus();
+  }
+
+  void CloseWindow(Client* client, const Window& window, energy::WindowId id) {
+    monitor_->CloseAt(id, window.end_ns, window.work);
+    // Nobody samples what has not been yet: a client whose clock is wrong is answered, too.
+    client->closed[window.key] = {id, std::min(window.end_ns, SystemClock().NowNs())};
+    // Keys go up.
+    if (client->closed.size() > kMaxClosedWindows) client->closed.erase(client->closed.begin());
   }
 
   void Drop(ConnectionId connection) {
@@ -379,6 +434,7 @@ class Agent::Impl {
   std::map<ConnectionId, Client> clients_;
   std::map<std::string, RunState> runs_;
   std::vector<Pending> pending_;
+  std::vector<PendingWindow> pending_windows_;
 
   Thread thread_;
 };

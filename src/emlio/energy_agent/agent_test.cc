@@ -283,10 +283,53 @@ TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
   EXPECT_THAT(peers, ::testing::ElementsAre("tcp://storage:7 false ", "tcp://other:6 true b"));
 }
 
+TEST(LinkTest, AProcessLearnsWhatItsHostUsedInItsWindows) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  auto agent = Agent::Start(monitor, {});
+  ASSERT_TRUE(agent.ok());
+  auto link = *Link::Start((*agent)->endpoint());
+  const uint64_t outer = link->Open({"outer", "", -1, -1});
+  const uint64_t inner = link->Open({"inner", "R", 4, 2});
+  Sleep(400);
+  link->Close(inner, {.records = 7, .bytes = 70});
+  const auto measured = link->Energy(inner);
+  ASSERT_TRUE(measured.ok()) << measured.status().ToString();
+  EXPECT_EQ(measured->domains.size(), monitor->domains().size());
+  EXPECT_EQ(measured->window.label.name, "inner");
+  EXPECT_EQ(measured->window.label.epoch, 4);
+  EXPECT_EQ(measured->window.work.records, 7U);
+  EXPECT_FALSE(measured->window.cut);
+  const auto watts = [](const energy::WindowReport& window) {
+    return window.total.joules.value_or(0) /
+           (static_cast<double>(window.end_ns - window.begin_ns) * 1e-9);
+  };
+  EXPECT_NEAR(watts(measured->window), kTwoSocketsWatts, 0.15 * kTwoSocketsWatts);
+  // One that is open: until now. From several threads at once, and again when it has ended.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const auto so_far = link->Energy(outer);
+      ASSERT_TRUE(so_far.ok());
+      EXPECT_TRUE(so_far->window.cut);
+      EXPECT_TRUE(so_far->window.total.joules);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  link->Close(outer);
+  EXPECT_FALSE(link->Energy(outer)->window.cut);
+  EXPECT_EQ(link->Energy(inner)->window.total.joules, measured->window.total.joules);
+  EXPECT_EQ(link->Energy(12345).status().code(), Code::kNotFound);
+  agent->reset();
+  EXPECT_EQ(link->Energy(inner).status().code(), Code::kUnavailable);
+}
+
 TEST(LinkTest, WithoutAnAgentTheProcessGoesOn) {
   auto link = Link::Start("tcp://127.0.0.1:1");
   ASSERT_TRUE(link.ok());
-  (*link)->Close((*link)->Open({"read", "", -1, -1}));
+  const uint64_t window = (*link)->Open({"read", "", -1, -1});
+  (*link)->Close(window);
+  EXPECT_EQ((*link)->Energy(window).status().code(), Code::kUnavailable);
 }
 
 }  // namespace

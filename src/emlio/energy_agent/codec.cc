@@ -262,6 +262,19 @@ void Fields(auto& io, auto& m)
   io("more", m.more);
   io("last", m.last);
 }
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, GetWindow>
+{
+  io("nonce", m.nonce);
+  io("key", m.key);
+}
+void Fields(auto& io, auto& m)
+  requires std::same_as<std::remove_cvref_t<decltype(m)>, WindowFigures>
+{
+  io("nonce", m.nonce);
+  io("found", m.found);
+  io("window", m.window);
+}
 
 // ---------------------------------------------------------------------------------------------
 

@@ -3,10 +3,14 @@
 #include "emlio/energy_agent/link.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +18,7 @@
 #include "emlio/base/log.h"
 #include "emlio/base/mutex.h"
 #include "emlio/energy/epoch_observer.h"
+#include "emlio/energy/recorder.h"
 #include "emlio/energy_agent/messages.h"
 #include "emlio/transport/transport.h"
 
@@ -24,11 +29,7 @@ constexpr size_t kMaxWaiting = 100'000;  // messages
 constexpr int kConnectTimeoutMs = 5000;
 constexpr int64_t kFlushNs = 2 * kNsPerSecond;
 constexpr int kPollMs = 1000;
-
-bool IsProbed(const transport::Message& message) {
-  const auto decoded = Decode({message.header.data(), message.header.size()});
-  return decoded.ok() && std::holds_alternative<Probed>(*decoded);
-}
+constexpr auto kAnswerTimeout = std::chrono::seconds(60);  // of an agent that takes no samples
 
 }  // namespace
 
@@ -68,8 +69,27 @@ class Link::Impl {
       open_.erase(open_.begin() + static_cast<ptrdiff_t>(i));
       window.end_ns = now_ns;
       window.work = work;
-      return Enqueue(std::move(window));
+      Enqueue(std::move(window));
+      return;
     }
+  }
+
+  Result<WindowOfHost> Energy(uint64_t key) EMLIO_EXCLUDES(mu_) {
+    const auto until = std::chrono::steady_clock::now() + kAnswerTimeout;
+    const MutexLock lock(mu_);
+    const uint64_t nonce = ++last_nonce_;
+    const auto answer = answers_.emplace(nonce, std::nullopt).first;
+    const bool asked = Enqueue(GetWindow{nonce, key});
+    while (asked && !lost_ && !answer->second && std::chrono::steady_clock::now() < until) {
+      answered_.WaitUntil(mu_, until);
+    }
+    const auto figures = std::move(answer->second);
+    answers_.erase(answer);
+    if (!figures) return Unavailable("the energy of windows of this process is not recorded");
+    if (!figures->found) return NotFound("the energy window is not known, or forgotten");
+    WindowOfHost measured{domains_, figures->window};
+    measured.window.total = energy::TotalOf(measured.domains, measured.window.energies);
+    return measured;
   }
 
   void Tell(AnyMessage message) EMLIO_EXCLUDES(mu_) {
@@ -78,15 +98,33 @@ class Link::Impl {
   }
 
  private:
-  void Enqueue(AnyMessage message) EMLIO_REQUIRES(mu_) {
-    if (lost_) return;
+  // True when the last question is answered.
+  bool Take(const transport::Message& message) EMLIO_EXCLUDES(mu_) {
+    auto decoded = Decode({message.header.data(), message.header.size()});
+    if (!decoded.ok()) return false;
+    if (std::holds_alternative<Probed>(*decoded)) return true;
+    const MutexLock lock(mu_);
+    if (auto* welcome = std::get_if<Welcome>(&*decoded)) domains_ = std::move(welcome->domains);
+    if (auto* figures = std::get_if<WindowFigures>(&*decoded)) {
+      const auto asked = answers_.find(figures->nonce);
+      // As many as the domains, or it is an answer that nobody can use.
+      figures->window.energies.resize(domains_.size());
+      if (asked != answers_.end()) asked->second = std::move(*figures);
+      answered_.NotifyAll();
+    }
+    return false;
+  }
+  // False when nobody will be told.
+  bool Enqueue(AnyMessage message) EMLIO_REQUIRES(mu_) {
+    if (lost_) return false;
     if (waiting_.size() >= kMaxWaiting) {
       if (!overflowed_) LogWarning("more energy windows than can be told of: some are left out");
       overflowed_ = true;
-      return;
+      return false;
     }
     waiting_.push_back(std::move(message));
     dialer_->Wake();
+    return true;
   }
 
   const std::unique_ptr<transport::Dialer> dialer_;
@@ -96,7 +134,12 @@ class Link::Impl {
   Mutex mu_;
   std::deque<AnyMessage> waiting_ EMLIO_GUARDED_BY(mu_);
   std::vector<Window> open_ EMLIO_GUARDED_BY(mu_);
-  uint64_t last_key_ EMLIO_GUARDED_BY(mu_) = 0;
+  // A child made by fork has a link of its own: its windows are not taken for the parent's.
+  uint64_t last_key_ EMLIO_GUARDED_BY(mu_) = static_cast<uint64_t>(getpid()) << 32;
+  uint64_t last_nonce_ EMLIO_GUARDED_BY(mu_) = 0;
+  std::map<uint64_t, std::optional<WindowFigures>> answers_ EMLIO_GUARDED_BY(mu_);
+  CondVar answered_;
+  std::vector<energy::Domain> domains_ EMLIO_GUARDED_BY(mu_);
   bool lost_ EMLIO_GUARDED_BY(mu_) = false;
   bool overflowed_ EMLIO_GUARDED_BY(mu_) = false;
 };
@@ -120,13 +163,14 @@ void Link::Impl::Run() {
                             &out);  // the first message always has room
       }
       if (event.kind == transport::Event::Kind::kLost) status = event.reason;
-      if (event.kind == transport::Event::Kind::kMessage && IsProbed(event.message)) return;
+      if (event.kind == transport::Event::Kind::kMessage && Take(event.message)) return;
     }
     const MutexLock lock(mu_);
     if (!status.ok()) {
       LogWarning("energy windows of this process are not recorded from here on: {}",
                  status.message());
       lost_ = true;
+      answered_.NotifyAll();
       waiting_.clear();
       return;
     }
@@ -174,6 +218,11 @@ uint64_t Link::Open(energy::WindowLabel label) {
 }
 void Link::Close(uint64_t number, energy::WindowWork work) {
   if (!impl_.in_child()) impl_->Close(number, work);
+}
+
+Result<WindowOfHost> Link::Energy(uint64_t number) {
+  if (impl_.in_child()) return Unavailable("windows of a parent are not known in a fork of it");
+  return impl_->Energy(number);
 }
 
 uint64_t Link::OnEpochBegin(const EpochInfo& info) { return Open(energy::LabelOf(info)); }

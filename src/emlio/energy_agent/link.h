@@ -4,10 +4,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "emlio/base/observer.h"
 #include "emlio/base/status.h"
 #include "emlio/base/thread_owner.h"
+#include "emlio/energy/domain.h"
 #include "emlio/energy/monitor.h"
 
 namespace emlio::energy_agent {
@@ -15,10 +17,16 @@ namespace emlio::energy_agent {
 // Where a coordinator tells the processes that it starts how to reach it: "tcp://127.0.0.1:port".
 inline constexpr char kLinkVariable[] = "EMLIO_ENERGY_AGENT";
 
+// A window as the agent measured it.
+struct WindowOfHost {
+  std::vector<energy::Domain> domains;
+  energy::WindowReport window;
+};
+
 // Tells an agent on the same host of this process's windows and epochs, and of the agents of the
-// hosts that its data come from. All functions return at once: a thread of its own sends. What
-// happens to the connection is told in a warning and changes nothing else. Thread-safe; in a child
-// made by fork it does nothing.
+// hosts that its data come from. All functions but Energy return at once: a thread of its own
+// sends. What happens to the connection is told in a warning and changes nothing else. Thread-safe;
+// in a child made by fork it does nothing.
 class Link : public Observer {
  public:
   static Result<std::shared_ptr<Link>> Start(const std::string& endpoint);
@@ -30,6 +38,10 @@ class Link : public Observer {
   // Windows of this process: Open returns a number for Close, 0 when nothing is recorded.
   uint64_t Open(energy::WindowLabel label);
   void Close(uint64_t number, energy::WindowWork work = {});
+  // What the agent's host used in such a window, until now if it is open. Waits until that has been
+  // sampled: about one interval. kNotFound: it is none of this process, or forgotten (the latest
+  // 10,000 are kept). kUnavailable: the connection is lost, or this is a child made by fork.
+  Result<WindowOfHost> Energy(uint64_t number);
 
   uint64_t OnEpochBegin(const EpochInfo& info) override;
   void OnEpochEnd(uint64_t number, const EpochWork& work) override;

@@ -112,9 +112,19 @@ struct Ticks {
   bool more = false;   // others can be had at once
   bool last = false;   // the run has ended, and with these all that matter to it are told
 };
+// What did a window of this client use, up to now if it is open?
+struct GetWindow {
+  uint64_t nonce = 0;
+  uint64_t key = 0;  // Window::key
+};
+struct WindowFigures {
+  uint64_t nonce = 0;
+  bool found = false;           // false: it is not known, or forgotten
+  energy::WindowReport window;  // without its total, which follows from Welcome.domains
+};
 
 using AnyMessage = std::variant<Hello, Welcome, Probe, Probed, StartRun, Started, Look, Figures,
-                                Window, Peer, Error, GetTicks, Ticks>;
+                                Window, Peer, Error, GetTicks, Ticks, GetWindow, WindowFigures>;
 
 // Texts that are too long or no UTF-8 are cut, and more elements than allowed are left out: what is
 // written can be read, as long as it is no longer than kMaxMessageBytes.

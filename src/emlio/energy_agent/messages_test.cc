@@ -68,6 +68,8 @@ std::vector<AnyMessage> Samples() {
   samples.push_back(Error{Code::kNotFound, "text", "run"});
   samples.push_back(GetTicks{"run", 17});
   samples.push_back(Ticks{"run", 17, 19, {std::string("\0\xff\x80 no text", 11)}, true, true});
+  samples.push_back(GetWindow{6, 3});
+  samples.push_back(WindowFigures{6, true, window});
   samples.push_back(Peer{.unmeasured = true, .endpoint = "tcp://storage:7777", .boot_id = "b"});
   return samples;
 }
@@ -96,6 +98,10 @@ TEST(AgentMessagesTest, FieldsAreWhereTheyBelong) {
   EXPECT_FALSE(figures.watts[1]);
   EXPECT_EQ(figures.sinks[0].points_dropped, 2);
   EXPECT_EQ(std::get<Ticks>(*Decode(Encode(Samples()[12]))).data.bytes.size(), 11U);
+  const auto answer = std::get<WindowFigures>(*Decode(Encode(Samples()[14])));
+  EXPECT_TRUE(answer.found);
+  EXPECT_EQ(answer.window.label.epoch, 3);
+  EXPECT_EQ(answer.window.energies[0].joules, 12.5);
   const auto peer = Decode(Encode(Samples().back()));
   EXPECT_TRUE(std::get<Peer>(*peer).unmeasured);
   EXPECT_EQ(std::get<Peer>(*peer).boot_id, "b");

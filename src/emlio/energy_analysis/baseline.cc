@@ -69,14 +69,24 @@ Result<Baseline> MakeBaseline(BaselineKind kind, std::span<const std::string> do
       faults.push_back(fmt::format("run {} lasted {:.1f} s, at least {:g} s are needed", run.id,
                                    run.seconds, limits.min_seconds));
     }
-    if (kind != BaselineKind::kRunning && run.cpu_use > limits.max_cpu_use) {
+    const std::string of_node = run.cpu_node.empty() ? "" : fmt::format(" of {}", run.cpu_node);
+    if (kind != BaselineKind::kRunning && !run.cpu_use) {
+      faults.push_back(fmt::format(
+          "run {}: how busy the CPUs{} were is not known, so that nobody can say that it was at "
+          "rest",
+          run.id, of_node));
+    } else if (kind != BaselineKind::kRunning && *run.cpu_use > limits.max_cpu_use) {
       faults.push_back(
-          fmt::format("run {}: the CPUs were {:.1f} % busy, more than {:g} %: stop what "
+          fmt::format("run {}: the CPUs{} were {:.1f} % busy, more than {:g} %: stop what "
                       "else is running",
-                      run.id, run.cpu_use * 100, limits.max_cpu_use * 100));
+                      run.id, of_node, *run.cpu_use * 100, limits.max_cpu_use * 100));
     }
     baseline.seconds += run.seconds;
-    baseline.cpu_use = std::max(baseline.cpu_use, run.cpu_use);
+    if (!run.cpu_use || !baseline.cpu_use) {
+      baseline.cpu_use.reset();
+    } else {
+      baseline.cpu_use = std::max(*baseline.cpu_use, *run.cpu_use);
+    }
     parts.insert(parts.end(), run.series.begin(), run.series.end());
     double sum = 0;
     for (const double watts : run.watts) sum += watts;

@@ -29,7 +29,9 @@ struct BaselineRun {
   double seconds = 0;
   std::vector<double> watts = {};   // mean of each domain, in the order of the domains given
   std::vector<double> series = {};  // mean of all domains together, over equal parts of the time
-  double cpu_use = 0;               // of all CPUs, 0 to 1
+  // Of all CPUs of the busiest node, 0 to 1; none: of one node it is not known. Which node that is.
+  std::optional<double> cpu_use = {};
+  std::string cpu_node = {};
 };
 
 // The limits of E24.
@@ -50,8 +52,9 @@ struct Baseline {
   size_t runs = 0;
   double seconds = 0;  // of all runs together
   std::vector<DomainBaseline> domains = {};
-  Summary watts = {};      // all domains together
-  double cpu_use = 0;      // the highest of all runs
+  Summary watts = {};  // all domains together
+  // The highest of all runs and nodes; none: of one of them it is not known.
+  std::optional<double> cpu_use = 0;
   double drift_watts = 0;  // from the first part of the first run to the last of the last
   double drift_sd = 0;     // that in standard deviations around the line
 };

@@ -38,7 +38,7 @@ TEST(BaselineTest, MeanAndDeviationOfEachDomain) {
   ASSERT_TRUE(baseline.ok()) << baseline.status().message();
   EXPECT_EQ(baseline->runs, 3u);
   EXPECT_DOUBLE_EQ(baseline->seconds, 180);
-  EXPECT_DOUBLE_EQ(baseline->cpu_use, 0.02);
+  EXPECT_DOUBLE_EQ(baseline->cpu_use.value_or(-1), 0.02);
   EXPECT_EQ(baseline->domains[1].domain, "dram-0");
   EXPECT_DOUBLE_EQ(baseline->domains[1].watts.mean, 10);
   EXPECT_NEAR(baseline->domains[0].watts.mean, 40, 1);
@@ -61,6 +61,11 @@ TEST(BaselineTest, BusyCpusAreRefusedUnlessWorkIsTheBaseline) {
   runs[2].cpu_use = 0.051;
   EXPECT_THAT(Refusal(runs), HasSubstr("run 2: the CPUs were 5.1 % busy"));
   EXPECT_THAT(Refusal(runs, BaselineKind::kOff), HasSubstr("busy"));
+  EXPECT_EQ(Refusal(runs, BaselineKind::kRunning), "");
+  // What is not known is not 0.
+  runs[2].cpu_use.reset();
+  runs[2].cpu_node = "store1";
+  EXPECT_THAT(Refusal(runs), HasSubstr("run 2: how busy the CPUs of store1 were is not known"));
   EXPECT_EQ(Refusal(runs, BaselineKind::kRunning), "");
 }
 

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "emlio/energy_analysis/numbers.h"
 
@@ -89,6 +91,9 @@ Section HeadlineSection(const EnergyReport& report) {
   Section section{.title = "Headline", .blocks = {}};
   if (!report.headline.empty()) {
     section.blocks.emplace_back(Paragraph{.text = report.headline});
+    for (const HeadlineGroup& group : HeadlineDetail(report.headline_parts)) {
+      section.blocks.emplace_back(Paragraph{.text = fmt::format("{}: {}", group.name, group.text)});
+    }
     return section;
   }
   const auto missing = MissingFields(report.headline_parts);
@@ -205,6 +210,7 @@ Section RatioSection(const EnergyReport& report) {
     };
     if (!arm->energy.total) continue;
     add("total energy", *arm->energy.total, "J");
+    if (arm->energy.net) add("net energy", NetSummary(arm->energy), "J");
     add("time", arm->seconds, "s");
     add("mean power", arm->watts, "W");
   }
@@ -518,18 +524,29 @@ Section RunSection(const EnergyReport& report, Notes* notes) {
   return section;
 }
 
+// What is known of the configuration and does not stand below the headline.
 Section ConfigurationSection(const EnergyReport& report) {
   Section section{.title = "Configuration", .blocks = {}};
   DocumentTable table{.columns = {{"what"}, {"value"}}, .rows = {}};
-  for (const auto& [key, value] : report.headline_parts.facts) {
-    if (!value.empty()) table.rows.push_back({key, value});
+  std::set<std::string> told;
+  if (!report.headline.empty()) {
+    for (const HeadlineField& field : HeadlineFields()) told.insert(field.key());
   }
+  for (const auto& [key, value] : report.headline_parts.facts) {
+    if (!value.empty() && !told.contains(key)) table.rows.push_back({key, value});
+  }
+  // Nodes of which the same is known share a row.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes;
   for (const HeadlineNode& node : report.headline_parts.nodes) {
     for (const auto& [key, value] : node.facts) {
-      table.rows.push_back({fmt::format("{} {}", node.name, key), value});
+      if (!told.contains(key)) nodes[{key, value}].push_back(node.name);
     }
   }
-  AddTable(std::move(table), &section);
+  for (const auto& [fact, names] : nodes) {
+    table.rows.push_back(
+        {fmt::format("{} of {}", fact.first, fmt::join(names, ", ")), fact.second});
+  }
+  if (!table.rows.empty()) AddTable(std::move(table), &section);
   return section;
 }
 
@@ -590,7 +607,9 @@ Document DocumentOf(const EnergyReport& report) {
         OtherJoulesSection(report.modelled, "Modelled, not measured: in no total, no ratio"));
   }
   sections.push_back(RunSection(report, &notes));
-  sections.push_back(ConfigurationSection(report));
+  if (Section configuration = ConfigurationSection(report); !configuration.blocks.empty()) {
+    sections.push_back(std::move(configuration));
+  }
   if (Section why = notes.Finish(); !why.blocks.empty()) {
     sections.insert(sections.begin() + notes_at, std::move(why));
   }

@@ -97,9 +97,16 @@ Status CheckModel(const PowerModel& model) {
   return OkStatus();
 }
 
-Figure ModelledJoules(const PowerModel& model, double seconds, double cpu_seconds, double bytes) {
-  const double joules = model.watts * seconds + model.joules_per_cpu_second * cpu_seconds +
-                        model.joules_per_gb * bytes / 1e9;
+Figure ModelledJoules(const PowerModel& model, double seconds, std::optional<double> cpu_seconds,
+                      std::optional<double> bytes) {
+  const auto lacks = [&](const char* what) {
+    return Figure{.cause = fmt::format("model {} is of {}, which are not known", model.name, what)};
+  };
+  if (model.joules_per_cpu_second > 0 && !cpu_seconds) return lacks("CPU-seconds");
+  if (model.joules_per_gb > 0 && !bytes) return lacks("bytes");
+  const double joules = model.watts * seconds +
+                        model.joules_per_cpu_second * cpu_seconds.value_or(0) +
+                        model.joules_per_gb * bytes.value_or(0) / 1e9;
   return {.joules = joules,
           .label = Label::kModelled,
           .uncertainty_joules = joules * model.error_percent / 100,

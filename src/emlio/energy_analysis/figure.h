@@ -57,8 +57,10 @@ struct PowerModel {
 };
 // kInvalidArgument names what is missing.
 Status CheckModel(const PowerModel& model);
-// kModelled, with the stated error; its cause names model and source. REQUIRES: CheckModel is ok.
-Figure ModelledJoules(const PowerModel& model, double seconds, double cpu_seconds, double bytes);
+// kModelled, with the stated error; its cause names model and source. n/a when the model is of
+// something that was not counted. REQUIRES: CheckModel is ok.
+Figure ModelledJoules(const PowerModel& model, double seconds, std::optional<double> cpu_seconds,
+                      std::optional<double> bytes);
 
 // A share of measured joules by CPU time: kAllocated (E23). n/a when either is not known.
 Figure AllocatedByCpuTime(const Figure& host, double cpu_seconds, double host_cpu_seconds);

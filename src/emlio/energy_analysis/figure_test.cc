@@ -70,6 +70,20 @@ TEST(FigureTest, ModelledJoulesCarryTheirErrorAndAreInNoTotal) {
   EXPECT_THAT(sum.cause, HasSubstr("modelled"));
 }
 
+TEST(FigureTest, AModelOfWhatWasNotCountedGivesNoJoules) {
+  PowerModel model = kModel;
+  model.joules_per_cpu_second = 20;
+  model.joules_per_gb = 5;
+  EXPECT_TRUE(ModelledJoules(model, 10, 3.0, 4e9).joules);
+  const Figure no_cpu = ModelledJoules(model, 10, std::nullopt, 4e9);
+  EXPECT_FALSE(no_cpu.joules);
+  EXPECT_EQ(no_cpu.label, Label::kNone);
+  EXPECT_THAT(no_cpu.cause, HasSubstr("CPU-seconds, which are not known"));
+  EXPECT_THAT(ModelledJoules(model, 10, 3.0, std::nullopt).cause, HasSubstr("bytes"));
+  model.joules_per_cpu_second = model.joules_per_gb = 0;
+  EXPECT_DOUBLE_EQ(*ModelledJoules(model, 10, std::nullopt, std::nullopt).joules, 10 * model.watts);
+}
+
 TEST(FigureTest, SharesByCpuTimeAreAllocatedAndInNoTotal) {
   const Figure share = AllocatedByCpuTime(kPackage, 2, 8);
   EXPECT_DOUBLE_EQ(*share.joules, 25);

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <utility>
 
 #include "emlio/energy_analysis/numbers.h"
 
@@ -48,31 +50,54 @@ constexpr auto kFields = std::to_array<HeadlineField>({
     {"quality", "counter_vs_power", "how far counters and integrated power differ"},
     {"quality", "monitor_overhead", "CPU time of the monitor"},
     {"quality", "meter", "validated against a meter, or not"},
-    {"system", "cpu", "model", true},
-    {"system", "sockets", "how many", true},
-    {"system", "memory", "size", true},
-    {"system", "gpu", "model and number, or none", true},
-    {"system", "nic", "model or speed", true},
-    {"system", "kernel", "its version", true},
-    {"system", "driver", "of the GPU, or none", true},
-    {"system", "governor", "of CPU frequencies", true},
-    {"system", "turbo", "on or off", true},
-    {"system", "gpu_power_limit", "in W, or none", true},
-    {"system", "environment", "bare metal, container or virtual machine", true},
+    {"comparison", "loader", "name and version of what is compared with", SaidBy::kComparison},
+    {"comparison", "tuning", "how that was tuned", SaidBy::kComparison},
+    {"system", "cpu", "model", SaidBy::kEachNode},
+    {"system", "sockets", "how many", SaidBy::kEachNode},
+    {"system", "memory", "size", SaidBy::kEachNode},
+    {"system", "gpu", "model and number, or none", SaidBy::kEachNode},
+    {"system", "nic", "model or speed", SaidBy::kEachNode},
+    {"system", "kernel", "its version", SaidBy::kEachNode},
+    {"system", "driver", "of the GPU, or none", SaidBy::kEachNode},
+    {"system", "governor", "of CPU frequencies", SaidBy::kEachNode},
+    {"system", "turbo", "on or off", SaidBy::kEachNode},
+    {"system", "gpu_power_limit", "in W, or none", SaidBy::kEachNode},
+    {"system", "environment", "bare metal, container or virtual machine", SaidBy::kEachNode},
 });
 
 constexpr size_t kMaxNamed = 500;  // of what is missing: there may be thousands of nodes
 
 bool IsSaid(const Facts& facts, const std::string& key) {
-  constexpr std::array<std::string_view, 6> kNothing = {"", "unknown", "n/a", "?", "-", "null"};
+  constexpr std::array<std::string_view, 7> kNothing = {"unknown", "n/a",  "na",      "null",
+                                                        "tbd",     "todo", "notknown"};
   const auto it = facts.find(key);
-  return it != facts.end() &&
-         std::find(kNothing.begin(), kNothing.end(), it->second) == kNothing.end();
+  if (it == facts.end()) return false;
+  // However it is written: letters alone, and what has none and no digit says nothing.
+  std::string text;
+  for (const char c : it->second) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isspace(byte) == 0) text += static_cast<char>(std::tolower(byte));
+  }
+  const bool any = std::any_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x80 || std::isalnum(byte) != 0;
+  });
+  return any && std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end();
 }
 
 std::string Said(const Facts& facts, std::string_view key) {
   const auto it = facts.find(std::string(key));
   return it == facts.end() ? "" : it->second;
+}
+
+// "ratios to another loader (n=5): net energy 0.50 (95 %: 0.48 to 0.52), ...".
+std::string ComparisonText(const HeadlineComparison& comparison) {
+  std::vector<std::string> ratios;
+  for (const NamedRatio& ratio : comparison.ratios) {
+    ratios.push_back(fmt::format("{} {}", ratio.name, RatioText(ratio.ratio)));
+  }
+  return fmt::format("ratios to {} (n={}): {}", comparison.name, comparison.n,
+                     fmt::join(ratios, ", "));
 }
 
 std::string WithDeviation(const Summary& summary, const std::string& unit) {
@@ -94,11 +119,20 @@ std::vector<std::string> MissingFields(const Headline& headline) {
   require(headline.label != Label::kNone, "claim.label (joules: there are none)");
   require(!headline.baseline.empty(), "claim.baseline (which one, or none)");
   require(headline.joules.n >= 2, "statistics.n (two runs or more)");
+  require(headline.interval.has_value(), "statistics.interval (of 95 %)");
   require(headline.seconds.n >= 1, "statistics.time (of the same runs)");
   require(!headline.net || headline.total_joules.has_value(), "claim.total (beside what is net)");
   require(!headline.nodes.empty(), "system (no node is described)");
+  if (headline.comparison) {
+    for (const NamedRatio& ratio : headline.comparison->ratios) {
+      require(ratio.ratio.interval.has_value(),
+              fmt::format("comparison.interval (of 95 %, of the ratio of {})", ratio.name));
+    }
+    require(!headline.comparison->ratios.empty(), "comparison.ratios (of energy, time and power)");
+  }
   for (const HeadlineField& field : kFields) {
-    if (!field.per_node) {
+    if (field.by == SaidBy::kComparison && !headline.comparison) continue;
+    if (field.by != SaidBy::kEachNode) {
       if (!IsSaid(headline.facts, field.key())) {
         missing.push_back(fmt::format("{} ({})", field.key(), field.meaning));
       }
@@ -143,7 +177,57 @@ Result<std::string> HeadlineText(const Headline& headline) {
                   Said(headline.facts, "work.sample_bytes"), Said(headline.facts, "work.model"),
                   Said(headline.facts, "work.batch"), Said(headline.facts, "path.rtt"),
                   Said(headline.facts, "path.bandwidth"), Said(headline.facts, "quality.meter"));
+  if (headline.comparison) line += " · " + ComparisonText(*headline.comparison);
   return line;
+}
+
+std::vector<HeadlineGroup> HeadlineDetail(const Headline& headline) {
+  std::vector<HeadlineGroup> groups;
+  groups.push_back({"claim", fmt::format("quantity: {}; unit: J; label: {}; {}; baseline: {}",
+                                         headline.quantity, LabelName(headline.label),
+                                         headline.net ? "net" : "total", headline.baseline)});
+  const auto text_of = [](const Facts& facts, std::string_view group) {
+    std::string text;
+    for (const HeadlineField& field : kFields) {
+      if (field.group != group || !facts.contains(field.key())) continue;
+      text +=
+          fmt::format("{}{}: {}", text.empty() ? "" : "; ", field.name, Said(facts, field.key()));
+    }
+    return text;
+  };
+  std::vector<std::string_view> names;
+  for (const HeadlineField& field : kFields) {
+    const bool left_out =
+        field.by == SaidBy::kEachNode || (field.by == SaidBy::kComparison && !headline.comparison);
+    if (!left_out && (names.empty() || names.back() != field.group)) names.push_back(field.group);
+  }
+  for (const std::string_view name : names) {
+    std::string text = text_of(headline.facts, name);
+    if (name == "statistics") {
+      text = fmt::format(
+          "n: {}; mean: {}; sd: {}; 95 %: {} to {}; {}", headline.joules.n,
+          WithUnit(headline.joules.mean, "J"), WithUnit(headline.joules.sd, "J"),
+          WithUnit(headline.interval ? std::optional(headline.interval->low) : std::nullopt, "J"),
+          WithUnit(headline.interval ? std::optional(headline.interval->high) : std::nullopt, "J"),
+          text);
+    } else if (name == "comparison") {
+      text += "; " + ComparisonText(*headline.comparison);
+    }
+    groups.push_back({std::string(name), std::move(text)});
+  }
+  // Nodes that say the same, in the order of the first of them.
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<std::string>> nodes;
+  for (const HeadlineNode& node : headline.nodes) {
+    std::string text = text_of(node.facts, "system");
+    auto& same = nodes[text];
+    if (same.empty()) order.push_back(std::move(text));
+    same.push_back(node.name);
+  }
+  for (const std::string& text : order) {
+    groups.push_back({"system", fmt::format("{}: {}", fmt::join(nodes[text], ", "), text)});
+  }
+  return groups;
 }
 
 }  // namespace emlio::energy_analysis

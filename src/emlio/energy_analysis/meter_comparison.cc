@@ -17,6 +17,8 @@
 namespace emlio::energy_analysis {
 namespace {
 
+constexpr double kLevelsApart = 0.05;
+
 // The meter's energy up to any moment: power is taken as linear between readings.
 class MeterEnergy {
  public:
@@ -112,6 +114,28 @@ std::vector<OwnPower> SpansOf(const MeterLevel& level, int64_t span_ns) {
   return spans;
 }
 
+// Levels are what they are called: the first one at rest, the others at loads of their own.
+Status CheckLevels(std::span<const LevelError> levels) {
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const double watts = levels[i].own_watts.mean;
+    if (watts < levels.front().own_watts.mean) {
+      return InvalidArgument(fmt::format(
+          "level {} drew less than {} ({} and {}): the first run has to be of the host at rest",
+          levels[i].name, levels.front().name, WithUnit(watts, "W"),
+          WithUnit(levels.front().own_watts.mean, "W")));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      const double other = levels[j].own_watts.mean;
+      if (std::abs(watts - other) >= kLevelsApart * std::max(watts, other)) continue;
+      return InvalidArgument(
+          fmt::format("levels {} and {} drew {} and {}, less than {:g} % apart: that is one level",
+                      levels[j].name, levels[i].name, WithUnit(other, "W"), WithUnit(watts, "W"),
+                      kLevelsApart * 100));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<MeterComparison> CompareWithMeter(std::span<const MeterLevel> levels,
@@ -168,6 +192,7 @@ Result<MeterComparison> CompareWithMeter(std::span<const MeterLevel> levels,
                                  .meter_watts = Summarise(measured),
                                  .error_percent = Summarise(errors).estimate()});
   }
+  EMLIO_RETURN_IF_ERROR(CheckLevels(comparison.levels));
   const std::string name = "own power";
   EMLIO_ASSIGN_OR_RETURN(const Regression fit, Regress({&name, 1}, points, {.min_r_squared = 0}));
   comparison.slope = fit.coefficients[0].watts;

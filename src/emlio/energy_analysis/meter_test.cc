@@ -186,6 +186,18 @@ TEST(MeterComparisonTest, TooLittleIsRefused) {
               HasSubstr("level load 2: "));
 }
 
+TEST(MeterComparisonTest, LevelsAreAtRestAndAtLoadsThatDiffer) {
+  const Bench bench(0);
+  auto levels = bench.levels;
+  std::swap(levels[0], levels[1]);
+  EXPECT_THAT(CompareWithMeter(levels, bench.meter).status().message(),
+              HasSubstr("level idle drew less than load 1"));
+  levels = {bench.levels[0], bench.levels[1], bench.levels[1]};
+  levels[2].name = "the same";
+  EXPECT_THAT(CompareWithMeter(levels, bench.meter).status().message(),
+              HasSubstr("levels load 1 and the same drew 150 W and 150 W, less than 5 % apart"));
+}
+
 TEST(MeterComparisonTest, ASeriesOfAnotherTimeIsRefused) {
   const Bench bench(3600 * kNsPerSecond);
   EXPECT_THAT(CompareWithMeter(bench.levels, bench.meter).status().message(),

@@ -29,6 +29,12 @@ EnergyReport MakeReport(ReportInput input) {
   AddWindows(&report);
   AddEpochs(report.baseline, &report);
   AddStages(input, &report);
+  if (report.title.find("I/O energy") != std::string::npos &&
+      !(report.ladder && report.ladder->whole.net)) {
+    report.title = "Energy report";
+    report.warnings.push_back(
+        "the title spoke of I/O energy, which is the net energy of a stage and nothing else");
+  }
   AddCounterChecks(&report);
   AddRatios(&report);
   AddModelled(input, &report);

@@ -77,6 +77,10 @@ struct Quantity {
   bool in_total = true;
 };
 
+// n, mean and sd of net energies: the scatter of single runs, the baseline's error with it.
+// REQUIRES: there are total and net ones.
+Summary NetSummary(const Quantity& quantity);
+
 // Energy for a unit of work.
 struct PerUnit {
   std::string unit = {};  // "GB", "sample", "epoch"
@@ -106,11 +110,6 @@ struct Arm {
   Summary seconds = {};
   Summary watts = {};
   std::vector<PerUnit> per_unit = {};
-};
-
-struct NamedRatio {
-  std::string name = {};
-  Ratio ratio;
 };
 
 // Two ways to the same joules of a GPU: E15.

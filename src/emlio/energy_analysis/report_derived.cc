@@ -15,6 +15,22 @@ constexpr double kMaxGapPercent = 5;
 
 }  // namespace
 
+// Sets of stages are compared on the same samples. Of runs that know how many they processed; one
+// without reading may not.
+std::string SamplesThatDiffer(const std::vector<RunFigures>& runs) {
+  const RunFigures* first = nullptr;
+  for (const RunFigures& run : runs) {
+    if (!IsGood(run) || !run.labels.contains("stages") || !run.Number("work.samples")) continue;
+    if (first == nullptr) first = &run;
+    if (*run.Number("work.samples") == *first->Number("work.samples")) continue;
+    return fmt::format(
+        "sets of stages are compared on the same samples: run {} ({}) processed {}, run {} ({}) {}",
+        first->id, first->labels.at("stages"), first->facts.at("work.samples"), run.id,
+        run.labels.at("stages"), run.facts.at("work.samples"));
+  }
+  return "";
+}
+
 void AddStages(const ReportInput& input, EnergyReport* report) {
   std::vector<StageRun> runs;
   std::set<unsigned> sets;
@@ -29,6 +45,10 @@ void AddStages(const ReportInput& input, EnergyReport* report) {
     }
   }
   if (sets.size() < 2) return;
+  if (std::string differ = SamplesThatDiffer(report->arm.runs); !differ.empty()) {
+    report->no_stages = std::move(differ);
+    return;
+  }
   const LadderOptions options{
       .min_runs = input.min_stage_runs,
       .baseline_watts = report->baseline ? &report->baseline->baseline.watts : nullptr};
@@ -100,18 +120,40 @@ void AddRatios(EnergyReport* report) {
   }
   report->ratios.push_back({"time", RatioOfMeans(a.seconds.estimate(), b.seconds.estimate())});
   report->ratios.push_back({"mean power", RatioOfMeans(a.watts.estimate(), b.watts.estimate())});
+  const auto samples_of = [](const Arm& arm) {
+    std::set<double> samples;
+    for (const RunFigures* run : CountedRuns(arm.runs)) {
+      if (const auto one = run->Number("work.samples")) samples.insert(*one);
+    }
+    return samples;
+  };
+  if (const auto ours = samples_of(a), theirs = samples_of(b);
+      !ours.empty() && !theirs.empty() && ours != theirs) {
+    report->warnings.push_back(
+        fmt::format("{} and {} did not process the same number of samples: their ratios are of "
+                    "different work",
+                    a.name, b.name));
+  }
+  // A ratio without its interval says nothing.
+  for (NamedRatio& ratio : report->ratios) {
+    if (ratio.ratio.interval) continue;
+    ratio.ratio.value = std::nan("");
+    report->warnings.push_back(fmt::format(
+        "no ratio of {}: both sides need two runs or more, and what it is divided by has to be "
+        "told apart from 0",
+        ratio.name));
+  }
 }
 
 void AddModelled(const ReportInput& input, EnergyReport* report) {
   if (!input.model) return;
   for (const RunFigures& run : report->arm.runs) {
-    double cpu_seconds = 0;
+    std::optional<double> cpu_seconds;
     for (const WindowFigures& window : run.windows) {
-      cpu_seconds = std::max(cpu_seconds, window.proxies.cpu_seconds.value_or(0));
+      cpu_seconds = std::max(cpu_seconds, window.proxies.cpu_seconds);
     }
-    const double bytes = run.Number("work.bytes").value_or(0);
-    report->modelled.emplace_back(run.id,
-                                  ModelledJoules(*input.model, run.seconds, cpu_seconds, bytes));
+    report->modelled.emplace_back(
+        run.id, ModelledJoules(*input.model, run.seconds, cpu_seconds, run.Number("work.bytes")));
   }
 }
 

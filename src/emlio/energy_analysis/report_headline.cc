@@ -59,11 +59,13 @@ struct OfAllRuns {
   int64_t bound_ns = 0;
   int64_t period_ns = 0;
   bool bounds_known = true;
+  bool unsought = false;             // hosts that data came from were not looked for
   std::optional<bool> synchronised;  // all of those that say
 
   void Add(const RunFigures& run) {
     ids.push_back(run.id);
     if (!IsGood(run)) failed.push_back(run.id);
+    for (const energy::Note& note : run.notes) unsought |= note.kind == "not_looked_for";
     edge_joules = std::max(edge_joules, run.total.uncertainty_joules);
     for (const NodeFigures& node : run.nodes) Add(node);
   }
@@ -94,7 +96,14 @@ struct OfAllRuns {
 Facts KnownFacts(const EnergyReport& report) {
   Facts facts;
   OfAllRuns all;
-  for (const RunFigures& run : report.arm.runs) {
+  // In the order in which they were made, in whatever order they were asked for.
+  std::vector<const RunFigures*> by_time;
+  for (const RunFigures& run : report.arm.runs) by_time.push_back(&run);
+  std::stable_sort(by_time.begin(), by_time.end(), [](const RunFigures* a, const RunFigures* b) {
+    return a->started_wall_ns < b->started_wall_ns;
+  });
+  for (const RunFigures* at : by_time) {
+    const RunFigures& run = *at;
     all.Add(run);
     for (const auto& [key, value] : run.facts) {
       if (!IsFound(key)) facts.emplace(key, value);
@@ -105,7 +114,9 @@ Facts KnownFacts(const EnergyReport& report) {
       all.failed.empty() ? "none"
                          : fmt::format("{}: {}", all.failed.size(), fmt::join(all.failed, ", "));
   facts.emplace("statistics.order", "as the run ids are listed");
-  facts["included.nodes"] = fmt::format("{}", fmt::join(all.nodes, ", "));
+  facts["included.nodes"] = fmt::format(
+      "{}{}", fmt::join(all.nodes, ", "),
+      all.unsought ? "; others that data came from were not looked for (--no-find)" : "");
   facts["included.domains"] = fmt::format("{}", fmt::join(all.domains, ", "));
   facts["included.absent"] =
       all.absent.empty() ? "none" : fmt::format("{}", fmt::join(all.absent, ", "));
@@ -193,16 +204,18 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
   headline.baseline =
       report->baseline ? std::string(BaselineKindName(report->baseline->baseline.kind)) : "none";
   headline.total_joules = energy.total;
-  if (energy.total) headline.joules = *energy.total;
-  if (energy.net) {
-    headline.joules.mean = energy.net->value;
-    // The scatter of single runs, the baseline's error with it.
-    headline.joules.sd =
-        energy.net->standard_error * std::sqrt(static_cast<double>(headline.joules.n));
+  if (energy.total) {
+    headline.joules = energy.net ? NetSummary(energy) : *energy.total;
+    headline.interval =
+        energy.net ? energy.net->confidence() : energy.total->estimate().confidence();
   }
   headline.seconds = report->arm.seconds;
   headline.watts = report->arm.watts;
   headline.domains = KindsText(report->arm);
+  if (report->against) {
+    headline.comparison =
+        HeadlineComparison{report->against->name, report->against->good, report->ratios};
+  }
   headline.facts = KnownFacts(*report);
   for (const auto& [key, value] : input.facts) {
     if (!IsFound(key)) headline.facts[key] = value;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "emlio/energy_analysis/report_parts.h"
@@ -59,6 +60,12 @@ std::set<std::string> SummedDomains(const RunFigures& run) {
     }
   }
   return summed;
+}
+
+Summary NetSummary(const Quantity& quantity) {
+  return {.n = quantity.total->n,
+          .mean = quantity.net->value,
+          .sd = quantity.net->standard_error * std::sqrt(static_cast<double>(quantity.total->n))};
 }
 
 void AddHosts(const RunFigures& run, Hosts* hosts) {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "emlio/energy_analysis/document.h"
+#include "emlio/energy_analysis/numbers.h"
 #include "emlio/energy_analysis/testing/synthetic_pipeline.h"
 
 namespace emlio::energy_analysis {
@@ -221,6 +222,84 @@ TEST(ReportTest, RatiosOfEnergyTimeAndPowerComeFromTheSameRuns) {
   EXPECT_THAT(text, ContainsRegex("total energy \\| 0.5[0-9]+ \\(95 %: 0"));
 }
 
+TEST(ReportTest, ARatioWithoutAnIntervalIsNotGiven) {
+  ReportInput input = SomeInput();
+  input.against = {SomeRun("s", 90, 200)};
+  input.against_name = "once";
+  const EnergyReport report = MakeReport(input);
+  ASSERT_EQ(report.ratios.size(), 4u);
+  for (const NamedRatio& ratio : report.ratios) {
+    EXPECT_FALSE(ratio.ratio.interval);
+    EXPECT_EQ(RatioText(ratio.ratio), "n/a") << ratio.name;
+    EXPECT_THAT(report.warnings, Contains(HasSubstr("no ratio of " + ratio.name)));
+  }
+}
+
+TEST(ReportTest, RatiosOfDifferentWorkAreDoubted) {
+  ReportInput input = SomeInput();
+  input.against = SomeRuns("s", 90, 200);
+  input.against_name = "slow";
+  EXPECT_THAT(MakeReport(input).warnings, IsEmpty());
+  for (RunFigures& run : input.against) run.facts["work.samples"] = "900";
+  EXPECT_THAT(MakeReport(input).warnings, ElementsAre(HasSubstr("the same number of samples")));
+}
+
+TEST(ReportTest, RunsAreListedInTheOrderInWhichTheyWereMade) {
+  ReportInput input = SomeInput();
+  for (size_t i = 0; i < input.runs.size(); ++i) {
+    input.runs[i].started_wall_ns -= static_cast<int64_t>(i) * kNsPerSecond;
+  }
+  EXPECT_EQ(MakeReport(input).headline_parts.facts.at("statistics.run_ids"),
+            "r5, r4, r3, r2, r1, r0");
+}
+
+TEST(ReportTest, HostsThatNobodyLookedForAreSaidToBeLeftOut) {
+  ReportInput input = SomeInput();
+  EXPECT_EQ(MakeReport(input).headline_parts.facts.at("included.nodes"), "node1");
+  input.runs[2].notes.push_back({.node = "", .kind = "not_looked_for", .text = "--no-find"});
+  EXPECT_THAT(MakeReport(input).headline_parts.facts.at("included.nodes"),
+              HasSubstr("node1; others that data came from were not looked for"));
+}
+
+TEST(ReportTest, ATitleIsNoWayToCallATotalIoEnergy) {
+  ReportInput input = SomeInput();
+  input.title = "I/O energy of two loaders";
+  const EnergyReport report = MakeReport(input);
+  EXPECT_THAT(TextOf(DocumentOf(report)), Not(HasSubstr("two loaders")));
+  EXPECT_EQ(report.title, "Energy report");
+  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("net energy of a stage and nothing else")));
+}
+
+TEST(ReportTest, AHeadlineOfAComparisonSaysWithWhatAndHow) {
+  ReportInput input = SomeInput();
+  input.against = SomeRuns("s", 90, 200);
+  input.against_name = "slow";
+  for (const HeadlineField& field : HeadlineFields()) {
+    const std::string key = field.key();
+    if (field.by == SaidBy::kComparison || !CheckSaidFacts({{key, "x"}}).ok()) continue;
+    (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "told";
+  }
+  input.facts["work.samples"] = "1000";
+  EXPECT_THAT(MakeReport(input).no_headline,
+              AllOf(HasSubstr("comparison.loader"), HasSubstr("comparison.tuning")));
+  input.facts["comparison.loader"] = "files over NFS";
+  input.facts["comparison.tuning"] = "16 workers, the best of 1 to 32";
+  const EnergyReport report = MakeReport(input);
+  EXPECT_THAT(report.headline, HasSubstr("ratios to slow (n=6): total energy 0.50"));
+  EXPECT_THAT(report.headline, HasSubstr(", net energy 0.50"));
+  EXPECT_THAT(report.headline, HasSubstr(", time 0.50"));
+  EXPECT_THAT(report.headline, HasSubstr(", mean power 1.00"));
+  const std::string text = TextOf(DocumentOf(report));
+  EXPECT_THAT(text, HasSubstr("comparison: loader: files over NFS; tuning: 16 workers, the best of "
+                              "1 to 32; ratios to slow"));
+  EXPECT_THAT(text, HasSubstr("system: node1: cpu: told; sockets: told; memory: told"));
+  EXPECT_THAT(text, HasSubstr("statistics: n: 6; mean: 5.2"));
+  // What stands there is not told twice.
+  EXPECT_THAT(text, Not(HasSubstr("Configuration")));
+  // Means and deviations of the net energies stand beside their ratio.
+  EXPECT_THAT(text, ContainsRegex("slow \\| 6 \\| net energy \\| 10.4 kJ \\| [0-9.]+ J"));
+}
+
 TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   ReportInput input = SomeInput();
   EnergyReport report = MakeReport(input);
@@ -247,7 +326,7 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
     if (key.starts_with("included.") && !key.ends_with("switches") && !key.ends_with("losses")) {
       continue;
     }
-    (field.per_node ? input.node_facts["node1"] : input.facts)[key] = "said";
+    (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "said";
   }
   input.facts["work.samples"] = "1000";
   report = MakeReport(input);
@@ -263,7 +342,7 @@ TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
   for (const HeadlineField& field : HeadlineFields()) {
     const std::string key = field.key();
     if (CheckSaidFacts({{key, "said"}}).ok()) {
-      (field.per_node ? input.node_facts["node1"] : input.facts)[key] = "said";
+      (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "said";
     }
   }
   input.facts["work.samples"] = "1000";
@@ -430,6 +509,19 @@ TEST(ReportTest, RunsWithTheirStagesGiveTheLadderAndShapley) {
   EXPECT_THAT(text, HasSubstr("Net I/O energy (read): 2.0"));
   EXPECT_THAT(text, HasSubstr("compare net figures only"));
 
+  // They are compared on the same samples. One without reading may not know.
+  ReportInput other = input;
+  for (RunFigures& run : other.runs) {
+    if (run.labels.at("stages") != "train") run.facts["work.samples"] = "1000";
+  }
+  EXPECT_TRUE(MakeReport(other).ladder);
+  other.runs.back().labels["stages"] = "read";
+  other.runs.back().facts["work.samples"] = "999";
+  const EnergyReport differ = MakeReport(other);
+  EXPECT_FALSE(differ.ladder);
+  EXPECT_THAT(differ.no_stages, AllOf(HasSubstr("on the same samples"),
+                                      HasSubstr("processed 1000, run 34 (read) 999")));
+
   std::erase_if(input.runs,
                 [](const RunFigures& run) { return run.labels.at("stages") == "read"; });
   const EnergyReport without = MakeReport(input);
@@ -439,13 +531,13 @@ TEST(ReportTest, RunsWithTheirStagesGiveTheLadderAndShapley) {
 }
 
 TEST(ReportTest, ClocksThatDifferTooMuchAreFlaggedAndThenRefused) {
-  const auto report_with = [](int64_t bound_ms) {
+  const auto report_with = [](std::optional<int64_t> bound_ms) {
     ReportInput input = SomeInput();
     for (RunFigures& run : input.runs) {
       run.nodes.push_back(run.nodes[0]);
       run.nodes[0].clock_bound_ns = 0;
       run.nodes[1].name = "node2";
-      run.nodes[1].clock_bound_ns = bound_ms * kNsPerMs;
+      if (bound_ms) run.nodes[1].clock_bound_ns = *bound_ms * kNsPerMs;
       run.windows = {{.name = "epoch", .windows = 1, .seconds = 9, .energy = run.total}};
     }
     return MakeReport(input);
@@ -455,6 +547,11 @@ TEST(ReportTest, ClocksThatDifferTooMuchAreFlaggedAndThenRefused) {
   EXPECT_TRUE(report_with(60).windows[0].energy.joules);
   EXPECT_THAT(report_with(101).warnings, Contains(HasSubstr("more than one interval")));
   EXPECT_FALSE(report_with(101).windows[0].energy.joules);
+  // A difference that is not known is not 0.
+  const EnergyReport unknown = report_with(std::nullopt);
+  EXPECT_THAT(unknown.warnings, Contains(HasSubstr("how far the clock of node2 is from the "
+                                                   "others' is not known")));
+  EXPECT_FALSE(unknown.windows[0].energy.joules);
 }
 
 TEST(ReportTest, AClockThatIsNotSynchronisedIsSaidToBe) {
@@ -480,6 +577,24 @@ TEST(ReportTest, AClockThatIsNotSynchronisedIsSaidToBe) {
   EXPECT_THAT(report.headline_parts.facts.at("quality.clock_bound"), HasSubstr("not synchronised"));
   for (RunFigures& run : input.runs) run.nodes[0].clock_synchronised.reset();
   EXPECT_THAT(MakeReport(input).warnings, Not(Contains(HasSubstr("not synchronised"))));
+}
+
+TEST(ReportTest, WhatWentWrongWhileSamplesWereTakenIsSaid) {
+  ReportInput input = SomeInput();
+  NodeFigures& node = input.runs[3].nodes[0];
+  node.ticks_dropped = 3;
+  node.sampler.clock_steps = 2;
+  node.sampler.clock_step_ns = 50 * kNsPerMs;
+  node.sampler.ticks = 100;
+  node.sampler.missed = 2;
+  node.sampler.cpu_ns = kNsPerSecond;
+  node.sampler.elapsed_ns = 100 * kNsPerSecond;
+  const auto warnings = MakeReport(input).warnings;
+  EXPECT_THAT(warnings, ElementsAre("run r3, node node1: 3 samples did not reach the store",
+                                    "run r3, node node1: the clock was set 2 times, by 0.050 s in "
+                                    "sum",
+                                    "run r3, node node1: 2 of 100 ticks were missed",
+                                    "run r3, node node1: the monitor used 1.00 % of a core"));
 }
 
 TEST(ReportTest, OnlyWhatWasComparedWithAMeterIsSaidToBe) {

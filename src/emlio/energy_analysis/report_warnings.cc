@@ -48,14 +48,18 @@ void JudgeClocks(EnergyReport* report) {
   for (const RunFigures& run : report->arm.runs) {
     if (run.nodes.size() < 2) continue;
     for (const NodeFigures& node : run.nodes) {
-      const int64_t bound_ns = node.clock_bound_ns.value_or(0);
-      if (2 * bound_ns <= node.interval_ns) continue;
+      const auto bound_ns = node.clock_bound_ns;
+      if (bound_ns && 2 * *bound_ns <= node.interval_ns) continue;
+      // What is not known is not 0.
       const std::string text =
-          fmt::format("run {}: the clock of {} may be {} from the others', {} interval", run.id,
-                      node.name, NanosecondsText(bound_ns),
-                      bound_ns > node.interval_ns ? "more than one" : "more than half an");
+          bound_ns
+              ? fmt::format("run {}: the clock of {} may be {} from the others', {} interval",
+                            run.id, node.name, NanosecondsText(*bound_ns),
+                            *bound_ns > node.interval_ns ? "more than one" : "more than half an")
+              : fmt::format("run {}: how far the clock of {} is from the others' is not known",
+                            run.id, node.name);
       report->warnings.push_back(text);
-      if (bound_ns <= node.interval_ns) continue;
+      if (bound_ns && *bound_ns <= node.interval_ns) continue;
       for (WindowFigures& window : report->windows) window.energy = {.cause = text};
     }
   }
@@ -139,9 +143,6 @@ void AddQualityWarnings(EnergyReport* report) {
       }
       if (sampler.cpu_share() > kMaxCoreShare) {
         say(fmt::format("the monitor used {:.2f} % of a core", 100 * sampler.cpu_share()));
-      }
-      if (run.nodes.size() > 1 && !node.clock_bound_ns) {
-        say("how far its clock is from the others' is not known");
       }
       if (run.nodes.size() > 1 && node.clock_synchronised == false) {
         say("its kernel says that its clock is not synchronised");

@@ -22,7 +22,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxSpans = 200;
-constexpr char kWholeRun[] = "run";  // the window that is a node's part of the run
 constexpr int kMaxJsonDepth = 8;
 
 // What of a node belongs to the run, on its monotonic clock.
@@ -157,7 +156,6 @@ void AddTo(std::optional<int64_t>* sum, const std::optional<int64_t>& value) {
   if (value) *sum = sum->value_or(0) + *value;
 }
 void AddTo(energy::Proxies* sum, const energy::Proxies& proxies) {
-  AddTo(&sum->cpu_seconds, proxies.cpu_seconds);
   AddTo(&sum->gpu_seconds, proxies.gpu_seconds);
   AddTo(&sum->bytes_read, proxies.bytes_read);
   AddTo(&sum->bytes_sent, proxies.bytes_sent);
@@ -258,6 +256,9 @@ class WindowSums {
     const double seconds = Seconds(window.end_ns - window.begin_ns);
     sum.seconds[node] += seconds;
     AddTo(&sum.figures.proxies, window.proxies);
+    // Hosts have no GPU, or deliver nothing; CPUs they have: of one it may only be not known.
+    AddTo(&sum.figures.proxies.cpu_seconds, window.proxies.cpu_seconds);
+    sum.cpu_unknown |= !window.proxies.cpu_seconds;
     if (!window.total.joules) {
       sum.missing = true;
       if (sum.why.cause.empty()) sum.why = WhyOf(window);
@@ -278,6 +279,7 @@ class WindowSums {
       for (const auto& [node, seconds] : sum.seconds) {
         sum.figures.seconds = std::max(sum.figures.seconds, seconds);
       }
+      if (sum.cpu_unknown) sum.figures.proxies.cpu_seconds.reset();
       if (sum.missing) {
         sum.figures.energy = sum.why;
       } else {
@@ -298,7 +300,8 @@ class WindowSums {
     double uncertainty_joules = 0;
     Label label = Label::kMeasured;
     bool missing = false;
-    Figure why;  // there are none
+    bool cpu_unknown = false;  // of one of them
+    Figure why;                // there are none
   };
 
   static void AddSpan(int64_t node, const energy::WindowRecord& window, const Timeline& timeline,

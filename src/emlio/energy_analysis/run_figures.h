@@ -98,6 +98,7 @@ struct RunTrace {
 };
 
 inline constexpr size_t kMaxEpochRows = 2000;
+inline constexpr char kWholeRun[] = "run";  // the id of the window that is a node's part of the run
 
 struct RunFigures {
   std::string id = {};

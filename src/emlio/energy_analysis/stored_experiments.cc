@@ -20,19 +20,36 @@ std::string LabelOf(const energy::Run& run, const char* label) {
   return it == run.labels.end() ? "" : it->second;
 }
 
-// How busy the CPUs of the busiest node were.
-double CpuUse(const RunFigures& run) {
-  double cpu_seconds = 0;
-  for (const WindowFigures& window : run.windows) {
-    cpu_seconds = std::max(cpu_seconds, window.proxies.cpu_seconds.value_or(0));
-  }
-  double cpus = 0;
-  for (const NodeFigures& node : run.nodes) {
+// How busy the CPUs of the busiest node were: one that works is not outweighed by others at rest.
+Status AddCpuUse(energy::RunReader* reader, const energy::Run& run, const RunFigures& figures,
+                 BaselineRun* part) {
+  std::map<int64_t, double> busy;  // by node: CPU-seconds a second
+  EMLIO_RETURN_IF_ERROR(
+      reader->ForEachWindow(run.id, [&](int64_t node, const energy::WindowRecord& window) {
+        const int64_t length_ns = window.end_ns - window.begin_ns;
+        if (window.id == kWholeRun && window.proxies.cpu_seconds && length_ns > 0) {
+          busy[node] = *window.proxies.cpu_seconds / (static_cast<double>(length_ns) * 1e-9);
+        }
+        return OkStatus();
+      }));
+  EMLIO_ASSIGN_OR_RETURN(const auto nodes, reader->Nodes(run.id));
+  part->cpu_use = 0;
+  for (size_t i = 0; i < nodes.size() && i < figures.nodes.size(); ++i) {
+    const auto of = busy.find(nodes[i].id);
+    if (of == busy.end()) {
+      part->cpu_use.reset();
+      part->cpu_node = figures.nodes[i].name;
+      return OkStatus();
+    }
     RunFigures facts;
-    facts.facts = node.facts;
-    cpus += facts.Number("system.cpus").value_or(1);
+    facts.facts = figures.nodes[i].facts;
+    const double use = of->second / facts.Number("system.cpus").value_or(1);
+    if (part->cpu_node.empty() || use > *part->cpu_use) {
+      part->cpu_use = use;
+      part->cpu_node = figures.nodes[i].name;
+    }
   }
-  return run.seconds > 0 && cpus > 0 ? cpu_seconds / run.seconds / cpus : 0;
+  return OkStatus();
 }
 
 }  // namespace
@@ -77,10 +94,8 @@ Result<NamedBaseline> LoadBaseline(energy::RunReader* reader, BaselineKind kind,
     // Runs that are too short are refused below, with all other reasons.
     const double part_seconds = std::min(kBaselinePartSeconds, figures.seconds / 2);
     EMLIO_ASSIGN_OR_RETURN(const RunPower power, LoadPower(reader, run, part_seconds));
-    BaselineRun part{.id = run.id,
-                     .seconds = figures.seconds,
-                     .series = power.watts,
-                     .cpu_use = CpuUse(figures)};
+    BaselineRun part{.id = run.id, .seconds = figures.seconds, .series = power.watts};
+    EMLIO_RETURN_IF_ERROR(AddCpuUse(reader, run, figures, &part));
     if (domains.empty()) {
       for (const auto& [domain, watts] : power.domains) domains.push_back(domain);
     }

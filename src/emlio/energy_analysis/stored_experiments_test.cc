@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "emlio/energy_analysis/host_facts.h"
+#include "emlio/energy_analysis/report.h"
 #include "emlio/energy_analysis/testing/recorded_runs.h"
 
 namespace emlio::energy_analysis {
@@ -55,7 +56,7 @@ TEST(StoredBaselineTest, TheLatestOneOfItsKindIsTaken) {
   EXPECT_EQ(baseline->id, "new");
   EXPECT_EQ(baseline->baseline.runs, 3u);
   EXPECT_NEAR(baseline->baseline.watts.mean, 100, 0.5);
-  EXPECT_NEAR(baseline->baseline.cpu_use, 2 / 60.0 / 4, 1e-6);
+  EXPECT_NEAR(baseline->baseline.cpu_use.value_or(-1), 2 / 60.0 / 4, 1e-6);
   ASSERT_EQ(baseline->baseline.domains.size(), 4u);
   EXPECT_EQ(baseline->baseline.domains[0].domain, "node1/dram-0");
 }
@@ -66,7 +67,95 @@ TEST(StoredBaselineTest, WhatIsMissingOrRefusedIsSaid) {
   EXPECT_EQ(LoadBaseline(store.reader(), BaselineKind::kOff).status().code(), Code::kNotFound);
   const Status status = LoadBaseline(store.reader(), BaselineKind::kReady).status();
   EXPECT_THAT(status.message(), HasSubstr("run 1 lasted 30.0 s"));
-  EXPECT_THAT(status.message(), HasSubstr("the CPUs were 16.7 % busy"));
+  EXPECT_THAT(status.message(), HasSubstr("the CPUs of node1 were 16.7 % busy"));
+}
+
+// Runs scatter by some 0.1 W around 60 W and 30 W.
+RecordedRun BaselineOfTwoNodes(const std::string& id, double more_watts = 0) {
+  RecordedRun run = testing::RunOfTwoNodes(id, 60, 60 + more_watts, 30 - more_watts / 2, 0.5);
+  run.labels = {{"purpose", "baseline"}, {"baseline", "ready"}, {"experiment", "b"}};
+  return run;
+}
+
+TEST(StoredBaselineTest, TwoNodesAreNetOfTheirBaselinesWithinOnePercent) {
+  ASSERT_EQ(KindName(RecordedNode().domains[1].kind), "dram");
+  RecordedStore store;
+  for (const int i : {-1, 0, 1}) {
+    Record(store.store(), BaselineOfTwoNodes(std::to_string(i), 0.1 * i));
+  }
+  for (const int i : {-2, -1, 0, 1, 2}) {
+    Record(store.store(),
+           testing::RunOfTwoNodes("run" + std::to_string(i), 30, 160 + 0.3 * i, 50 + 0.2 * i, 1));
+  }
+  auto baseline = LoadBaseline(store.reader(), BaselineKind::kReady);
+  ASSERT_TRUE(baseline.ok()) << baseline.status().message();
+  EXPECT_NEAR(baseline->baseline.watts.mean, 60 + 10 + 30 + 10, 0.5);
+  EXPECT_NEAR(baseline->baseline.cpu_use.value_or(-1), 0.01 / 4, 1e-6);
+  ReportInput input;
+  input.baseline = *std::move(baseline);
+  for (const int i : {-2, -1, 0, 1, 2}) {
+    const auto run = store.reader()->FindRun("run" + std::to_string(i));
+    ASSERT_TRUE(run.ok()) << run.status().message();
+    auto figures = LoadRun(store.reader(), *run);
+    ASSERT_TRUE(figures.ok());
+    input.runs.push_back(*std::move(figures));
+  }
+  const EnergyReport report = MakeReport(input);
+  EXPECT_EQ(report.no_baseline, "");
+  ASSERT_TRUE(report.arm.energy.net) << report.no_baseline;
+  // 100 W more of the compute node and 20 W of the storage node, for 30 s.
+  const double net_joules = 30 * (100 + 20);
+  EXPECT_NEAR(report.arm.energy.net->value, net_joules, 0.01 * net_joules);
+  EXPECT_NEAR(report.arm.energy.total->mean, 30 * (160 + 50 + 20), 0.01 * 6900);
+  ASSERT_EQ(report.nodes.size(), 2u);
+  EXPECT_NEAR(report.nodes[0].net->value, 3000, 30);
+  EXPECT_NEAR(report.nodes[1].net->value, 600, 6);
+  EXPECT_NEAR(report.nodes[0].net->value + report.nodes[1].net->value, report.arm.energy.net->value,
+              0.01);
+  ASSERT_EQ(report.domains.size(), 8u);
+  double sum = 0;
+  for (const Quantity& domain : report.domains) {
+    const double watts = domain.detail.starts_with("dram") ? 0
+                         : domain.name.starts_with("gpu1") ? 50
+                                                           : 10;
+    EXPECT_NEAR(domain.net->value, 30 * watts, watts > 0 ? 0.01 * 30 * watts : 0.1) << domain.name;
+    sum += domain.net->value;
+  }
+  EXPECT_NEAR(sum, report.arm.energy.net->value, 0.01);
+  // The interval covers the truth, and is not all there is.
+  const auto interval = report.arm.energy.net->confidence();
+  ASSERT_TRUE(interval);
+  EXPECT_TRUE(interval->Contains(net_joules));
+  EXPECT_LT(interval->high - interval->low, 0.05 * net_joules);
+
+  // With one of the two nodes there would be another idle power: nothing is subtracted.
+  for (RunFigures& run : input.runs) {
+    run.nodes.pop_back();
+    run.total = run.nodes[0].total;
+  }
+  const EnergyReport one = MakeReport(input);
+  EXPECT_FALSE(one.arm.energy.net);
+  EXPECT_THAT(one.no_baseline, HasSubstr("store1/"));
+}
+
+TEST(StoredBaselineTest, EachNodeHasToBeAtRest) {
+  // The storage node works; both together are 4 % busy.
+  RecordedStore store;
+  for (const char* id : {"1", "2", "3"}) {
+    RecordedRun run = BaselineOfTwoNodes(id);
+    run.nodes[1].windows[0].proxies.cpu_seconds = 60 * 0.08 * 4;
+    Record(store.store(), run);
+  }
+  EXPECT_THAT(LoadBaseline(store.reader(), BaselineKind::kReady).status().message(),
+              HasSubstr("run 1: the CPUs of store1 were 8.0 % busy, more than 5 %"));
+  RecordedStore other;
+  for (const char* id : {"1", "2", "3"}) {
+    RecordedRun run = BaselineOfTwoNodes(id);
+    run.nodes[1].windows[0].proxies.cpu_seconds.reset();
+    Record(other.store(), run);
+  }
+  EXPECT_THAT(LoadBaseline(other.reader(), BaselineKind::kReady).status().message(),
+              HasSubstr("run 1: how busy the CPUs of store1 were is not known"));
 }
 
 // Stages that run and stand still in blocks of two seconds, 20 W for reading and 50 W for training.

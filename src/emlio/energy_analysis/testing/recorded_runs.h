@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,9 @@ struct RecordedNode {
     return 10.0 * static_cast<double>(domain + 1);
   };
   std::string facts = "{}";
-  double silent_from_seconds = 1e9;  // readings fail from then on
+  std::vector<energy::WindowRecord> windows = {};  // times since its start
+  std::vector<energy::ClockOffset> offsets = {};   // to other nodes
+  double silent_from_seconds = 1e9;                // readings fail from then on
 };
 
 struct RecordedRun {
@@ -39,6 +43,31 @@ struct RecordedRun {
   std::vector<energy::WindowRecord> windows = {};  // of the first node; times since its start
   int64_t start_wall_ns = 1'800'000'000 * kNsPerSecond;
 };
+
+// A storage node and a compute node of four CPUs each, whose packages draw these watts.
+inline RecordedRun RunOfTwoNodes(const std::string& id, double seconds, double compute_watts,
+                                 double storage_watts, double wavering) {
+  RecordedRun run{.id = id, .seconds = seconds, .nodes = {}};
+  for (const auto& [name, role, watts] :
+       {std::tuple{"gpu1", "compute", compute_watts}, {"store1", "storage", storage_watts}}) {
+    energy::WindowRecord whole;
+    whole.id = "run";
+    whole.end_ns = std::llround(seconds * 1e9);
+    whole.proxies.cpu_seconds = 0.01 * seconds;
+    RecordedNode node{.name = name, .role = role, .facts = R"({"cpus": 4})", .windows = {whole}};
+    // The two packages; memory draws 5 W a socket whatever is done.
+    node.watts = [=](size_t domain, double since) {
+      return domain % 2 == 1 ? 5 : watts / 2 + wavering * std::sin(since * 1.7);
+    };
+    run.nodes.push_back(std::move(node));
+  }
+  energy::ClockOffset offset;
+  offset.peer = "gpu1";
+  offset.offset_ns = 200'000;
+  offset.bound_ns = 50'000;
+  run.nodes[1].offsets = {offset};
+  return run;
+}
 
 inline void Record(energy::RunStore* store, const RecordedRun& recorded) {
   energy::Run run;
@@ -57,6 +86,7 @@ inline void Record(energy::RunStore* store, const RecordedRun& recorded) {
     info.role = node.role;
     info.domains = node.domains;
     info.facts = node.facts;
+    info.offsets = node.offsets;
     info.interval_ns = kIntervalNs;
     info.start_barrier = energy::Moment{start_ns, recorded.start_wall_ns, 0};
     const int64_t length_ns = ticks * kIntervalNs;
@@ -88,12 +118,13 @@ inline void Record(energy::RunStore* store, const RecordedRun& recorded) {
         ASSERT_TRUE(store->Flush(10 * kNsPerSecond).ok());
       }
     }
-    if (n > 0) continue;
-    for (energy::WindowRecord window : recorded.windows) {
+    std::vector<energy::WindowRecord> windows = node.windows;
+    if (n == 0) windows.insert(windows.end(), recorded.windows.begin(), recorded.windows.end());
+    for (energy::WindowRecord& window : windows) {
       window.begin_wall_ns = recorded.start_wall_ns + window.begin_ns;
       window.begin_ns += start_ns;
       window.end_ns += start_ns;
-      store->AppendWindow(*id, window);
+      store->AppendWindow(*id, std::move(window));
     }
   }
   ASSERT_TRUE(
