@@ -277,28 +277,26 @@ def test_the_doctor_finds_memory_that_does_not_feel_its_load(
 
 
 def test_memory_that_does_not_rise_is_shown_and_not_summed(
-    emlio: Emlio, tmp_path: Path, host: EnergyHost
+    emlio: Emlio, energy: Energy, host: EnergyHost
 ) -> None:
     sleep = ["--root", host.root, "--", "sleep", "0.5"]
-    unchecked = record(emlio, tmp_path, *sleep)
+    unchecked = energy("record", *sleep)
     assert of(unchecked, "dram-0")["facts"]["memory_load"] == "not checked"
     assert unchecked["total"]["joules"] is not None
-    result = record(emlio, tmp_path, "--memory-check", "always", *sleep)
+    result = energy("record", "--memory-check", "always", *sleep)
     for dram in ("dram-0", "dram-1"):
         assert of(result, dram)["facts"]["memory_load"] == "flat"
         assert of(result, dram)["state"] == "implausible"
         assert of(result, dram)["joules"] is None
     assert result["total"]["joules"] is None
     # It stays so until somebody finds otherwise, and is no measurement.
-    assert record(emlio, tmp_path, *sleep)["total"]["joules"] is None
+    assert energy("record", *sleep)["total"]["joules"] is None
     done = emlio("energy", "record", "--require-measured", *sleep, code=3)
     assert "does not rise" in done.stderr
 
 
-def test_limits_of_memory_are_options(emlio: Emlio, tmp_path: Path, host: EnergyHost) -> None:
-    result = record(
-        emlio, tmp_path, "--dram-watts", "0.5:9", "--root", host.root, "--", "sleep", "0.7"
-    )
+def test_limits_of_memory_are_options(emlio: Emlio, energy: Energy, host: EnergyHost) -> None:
+    result = energy("record", "--dram-watts", "0.5:9", "--root", host.root, "--", "sleep", "0.7")
     assert of(result, "dram-0")["state"] == "implausible"
     assert of(result, "dram-0")["joules"] is None
     assert of(result, "dram-1")["state"] == "measured"
@@ -307,7 +305,7 @@ def test_limits_of_memory_are_options(emlio: Emlio, tmp_path: Path, host: Energy
     assert "not LEAST:MOST" in done.stderr
 
 
-def test_missing_time_is_withheld_unless_gaps_are_allowed(emlio: Emlio, tmp_path: Path) -> None:
+def test_missing_time_is_withheld_unless_gaps_are_allowed(energy: Energy, tmp_path: Path) -> None:
     root = tmp_path / "jumping"
     watts = root / "watts"
     # For a moment the counter rises by more than any package can use.
@@ -318,8 +316,8 @@ def test_missing_time_is_withheld_unless_gaps_are_allowed(emlio: Emlio, tmp_path
     zone = Zone("intel-rapl:0", "package-0", 50, 11_000_000_000, watts_file="watts")
     with EnergyHost(root, [zone]):
         command = ["--root", root, "--", "sh", "-c", jump]
-        withheld = record(emlio, tmp_path, *command)
-        allowed = record(emlio, tmp_path, "--allow-gaps", *command)
+        withheld = energy("record", *command)
+        allowed = energy("record", "--allow-gaps", *command)
     package = of(withheld, "package-0")
     assert (package["state"], package["joules"]) == ("gap", None)
     assert package["resets"] >= 1

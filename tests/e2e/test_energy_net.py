@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from command_line import run_emlio
-from energy_agents import start_agent
+from energy_agents import running_agent
 from energy_host import EnergyHost, Zone
 
 IDLE_WATTS = {"compute": 60.0, "storage": 30.0}
@@ -58,20 +58,17 @@ def test_two_hosts_are_net_of_baselines_of_three_minutes(emlio_bin: str, tmp_pat
         return json.loads(out.read_text())
 
     with made(tmp_path, "compute") as compute, made(tmp_path, "storage") as storage:
-        agent, endpoint = start_agent(
-            emlio_bin, tmp_path, "--root", storage.root, "--node", "storage"
-        )
-        nodes = ["--root", compute.root, "--node", endpoint]
-        try:
+        with running_agent(emlio_bin, tmp_path, "--root", storage.root, "--node", "storage") as (
+            _,
+            endpoint,
+        ):
+            nodes = ["--root", compute.root, "--node", endpoint]
             baseline = energy("baseline", *nodes)["baseline"]
             draw(compute, IDLE_WATTS["compute"] + MORE_WATTS["compute"])
             draw(storage, IDLE_WATTS["storage"] + MORE_WATTS["storage"])
             runs = [
                 energy("record", *nodes, "--", "sleep", RUN_S)["run"]["id"] for _ in range(RUNS)
             ]
-        finally:
-            agent.terminate()
-            agent.wait(DEADLINE_S)
         late_s = max(host.late_s(0, float("inf")) for host in (compute, storage))
 
     idle_watts = sum(IDLE_WATTS.values()) + 2 * MEMORY_WATTS
