@@ -20,7 +20,7 @@ PARTS: dict[str, Part] = {"package": "cpu", "dram": "dram", "gpu": "gpu"}
 class Emlio(Tool):
     name = "emlio"
     title = "EMLIO"
-    settings = "emlio energy record --json - -- PROGRAM"
+    settings = "emlio energy record --memory-check never --json - -- PROGRAM"
     lead_s = 4.0
 
     def missing(self) -> str:
@@ -33,7 +33,8 @@ class Emlio(Tool):
         # Of processes on one host one reads the counters for all. Here several hosts are one.
         share = scratch / "share"
         share.mkdir(mode=0o700, exist_ok=True)
-        record = ["energy", "record", "--no-store", "--json", "-", "--"]
+        # The memory of these hosts does not feel what the machine does: EMLIO would not count it.
+        record = ["energy", "record", "--memory-check", "never", "--no-store", "--json", "-", "--"]
         command = [str(self.installed.emlio), *record, sys.executable, work.__file__]
         return ["env", f"XDG_RUNTIME_DIR={share}", *command]
 
