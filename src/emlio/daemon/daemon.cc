@@ -136,8 +136,6 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   }
   transport::TransportOptions transport_options;
   transport_options.max_frame_bytes = wire::kMaxHeaderBytes;
-  transport_options.max_unfinished_bytes =
-      std::max<uint64_t>(UsableMemoryBytes() / 8, 2 * wire::kMaxHeaderBytes);
   EMLIO_ASSIGN_OR_RETURN(auto listener, transport::ListenZmq(options.bind, transport_options));
   return StartOn(std::move(listener), std::move(opened), std::move(options));
 }

@@ -444,20 +444,9 @@ void Router::CheckSilence(int64_t now_ns) {
   for (ConnectionId connection : silent) {
     LogWarning("receiver {} was silent for {} s and is given up", controls_[connection]->agent,
                options_.peer_silence_ms / 1000);
-    GiveUp(connection);
+    DropControl(connection);
+    listener_->Forget(connection);
   }
-}
-
-// A receiver that does not do its part any more: nobody would join its data connections again.
-void Router::GiveUp(ConnectionId control) {
-  for (const auto& [open_id, session] : sessions_) {
-    if (session->control != control) continue;
-    for (const Stream& stream : session->streams) {
-      if (stream.connection != 0) listener_->Forget(stream.connection);
-    }
-  }
-  DropControl(control);
-  listener_->Forget(control);
 }
 
 // A connection whose session has ended and that is not read holds a chunk of the send buffer: it
@@ -776,7 +765,8 @@ void Router::RetryBacklogs() {
   for (ConnectionId connection : overfull) {
     LogWarning("receiver {} asks without reading the answers and is given up",
                controls_[connection]->agent);
-    GiveUp(connection);
+    DropControl(connection);
+    listener_->Forget(connection);
   }
 }
 

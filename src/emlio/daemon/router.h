@@ -110,7 +110,6 @@ class Router {
   void RetryBacklogs();
   void EndSession(wire::OpenId open_id, const Status& reason);
   void DropControl(transport::ConnectionId connection);
-  void GiveUp(transport::ConnectionId control);
   void CheckSilence(int64_t now_ns);
   void ForgetLingering(int64_t now_ns);
 

@@ -375,22 +375,6 @@ TEST_F(RouterTest, WhatNobodyReadsOfASessionThatEndedIsGivenUp) {
   }
 }
 
-TEST_F(RouterTest, AReceiverThatFallsSilentLosesItsDataConnectionsToo) {
-  DaemonOptions options;
-  options.peer_silence_ms = 500;
-  Serve(10, 100, std::move(options));
-  Client silent(*daemon_);
-  silent.Tell(MakeOpen(1, 10));
-  ASSERT_TRUE(silent.Await<wire::Opened>().has_value());
-  const transport::ConnectionId data = silent.Dial();
-  silent.Join(data, 1, 0);
-  ASSERT_TRUE(silent.Await<wire::Chunk>().has_value());
-  EXPECT_TRUE(silent.Until([&](const transport::Event& event) {
-    return event.kind == transport::Event::Kind::kLost && event.connection == data;
-  }));
-  ExpectAnEpochCanBeRead(10);
-}
-
 TEST_F(RouterTest, SessionsShareWhatMayBeReadAhead) {
   Serve(4000, 1000);
   dataset::DatasetOptions dataset_options;

@@ -77,14 +77,6 @@ struct LinkState {
 struct TransportOptions {
   int high_water_messages = 16;                   // per connection and direction
   uint64_t max_frame_bytes = uint64_t{64} << 20;  // a larger incoming frame ends its connection
-
-  // What a listener bears of clients that are broken or mean it ill (README.md, "Limits").
-  // Of messages that have not come whole, those of all clients together.
-  uint64_t max_unfinished_bytes = uint64_t{64} << 20;
-  size_t max_connections = 65536;  // fewer where the process may not open so many files
-  // How long a client may take for its handshake; and for its first message, where there is no
-  // room for other clients.
-  int first_word_ms = 10'000;
 };
 
 // The accepting end. All methods but Wake must be called from one thread at a time. Its owner has

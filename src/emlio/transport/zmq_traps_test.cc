@@ -18,7 +18,6 @@
 #include "emlio/transport/tcp_testing.h"
 #include "emlio/transport/transport.h"
 #include "emlio/transport/transport_testing.h"
-#include "emlio/transport/zmtp.h"
 #include "emlio/transport/zmtp_dialer.h"
 
 namespace emlio::transport {
@@ -292,7 +291,6 @@ TEST(ZmqTrapsTest, FinAndRstAreNoticedAtBothEndsWithoutSending) {
     EXPECT_EQ(client.events.front().kind, Kind::kLost);
     EXPECT_EQ(client.events.front().reason.code(), Code::kUnavailable);
     EXPECT_NE(client.events.front().reason.message().find(relay.endpoint()), std::string::npos);
-    EXPECT_NE(client.events.front().reason.message().find("its log"), std::string::npos);
     Message message = MakeMessage("m");
     EXPECT_EQ(listener->Send(client.at_listener, &message), SendResult::kGone);
     EXPECT_EQ(client.dialer->Send(client.id, &message), SendResult::kGone);
@@ -356,9 +354,6 @@ TEST(ZmqTrapsTest, AFrameAboveTheLimitEndsItsConnectionOnly) {
                         [&] { return !good.events.empty(); }));
   EXPECT_EQ(good.events.front().kind, Kind::kLost);
   EXPECT_EQ(good.events.front().reason.code(), Code::kLimitExceeded);
-  const std::string& reason = good.events.front().reason.message();
-  EXPECT_NE(reason.find(listener->endpoint()), std::string::npos) << reason;
-  EXPECT_NE(reason.find("is it an EMLIO daemon"), std::string::npos) << reason;
 }
 
 TEST(ZmqTrapsTest, MoreThanTwoFramesAreAProtocolErrorAtEitherEnd) {
@@ -587,8 +582,6 @@ TEST(ZmqTrapsTest, APeerThatNeverSpeaksIsATimeout) {
   TcpSocket door = TcpSocket::ListenOnLoopback();
   const Event event = DialAndGetTheLoss(door.endpoint(), 300);
   EXPECT_EQ(event.reason.code(), Code::kTimeout);
-  EXPECT_NE(event.reason.message().find(door.endpoint()), std::string::npos);
-  EXPECT_NE(event.reason.message().find("is it an EMLIO daemon"), std::string::npos);
 }
 
 TEST(ZmqTrapsTest, APeerThatSpeaksSomethingElseIsAProtocolError) {
@@ -625,8 +618,6 @@ TEST(ZmqTrapsTest, APeerThatHangsUpAtOnceIsUnavailable) {
   std::jthread server([&] { door.Accept().Close(); });
   const Event event = DialAndGetTheLoss(door.endpoint(), 60'000);
   EXPECT_EQ(event.reason.code(), Code::kUnavailable) << event.reason.ToString();
-  EXPECT_NE(event.reason.message().find(door.endpoint()), std::string::npos);
-  EXPECT_NE(event.reason.message().find("is it an EMLIO daemon"), std::string::npos);
 }
 
 TEST(ZmqTrapsTest, AnAddressThatCannotBeParsedIsRefusedAtOnce) {
@@ -715,8 +706,6 @@ TEST(ZmqTrapsTest, ASlowNameServerIsATimeoutAndHoldsNothingUp) {
       PollUntil(nullptr, nullptr, dialer->get(), &events, [&] { return events.size() == 2; }));
   EXPECT_EQ(events.front().reason.code(), Code::kUnavailable);
   EXPECT_EQ(events.back().reason.code(), Code::kTimeout);
-  EXPECT_NE(events.back().reason.message().find("storage"), std::string::npos);
-  EXPECT_NE(events.back().reason.message().find("name server"), std::string::npos);
   dialer = DialZmq({});  // the first one is destroyed while its lookup goes on
   answer = true;
   while (!answered) std::this_thread::yield();
@@ -758,16 +747,6 @@ TEST(ZmqTrapsTest, APortCanBeUsedAgainAtOnce) {
 
 // --- Strangers at the door. ---
 
-// Whether the listener has ended the stranger's connection; what it said is read and forgotten.
-bool IsCutOff(const TcpSocket& stranger) {
-  for (;;) {
-    pollfd ready{stranger.fd(), POLLIN, 0};
-    char sink[1024];
-    if (::poll(&ready, 1, 0) <= 0) return false;
-    if (::recv(stranger.fd(), sink, sizeof(sink), 0) <= 0) return true;
-  }
-}
-
 TEST(ZmqTrapsTest, GarbageCostsItsOwnConnectionOnly) {
   auto listener = Listen();
   std::vector<Event> events;
@@ -793,7 +772,9 @@ TEST(ZmqTrapsTest, GarbageCostsItsOwnConnectionOnly) {
     ASSERT_TRUE(stranger.valid());
     stranger.Send(bytes);
     ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr, [&] {
-      return IsCutOff(stranger);
+      pollfd ended{stranger.fd(), POLLIN, 0};
+      char sink[1024];
+      return ::poll(&ended, 1, 0) > 0 && ::recv(stranger.fd(), sink, sizeof(sink), 0) <= 0;
     })) << "the listener keeps a stranger";
   }
   // Half a handshake, then gone; every way of going.
@@ -834,146 +815,6 @@ TEST(ZmqTrapsTest, AThousandConnectionsComeAndGo) {
                         [&] { return !events.empty(); }));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events.front().connection, client.at_listener);
-}
-
-std::string LargeFrameHeader(uint64_t bytes, bool more = false) {
-  uint8_t header[kMaxZmtpFrameHeader];
-  const size_t size = EncodeZmtpFrameHeader(bytes, more, header);
-  return {reinterpret_cast<const char*>(header), size};
-}
-
-TEST(ZmqTrapsTest, WhatManyClientsSayByHalvesIsBoundedInAll) {
-  constexpr size_t kFrame = 60'000;
-  constexpr size_t kFitting = 4;
-  auto listener = Listen({.max_unfinished_bytes = kFitting * kFrame});
-  const uint16_t port = PortOf(listener->endpoint());
-  std::vector<Event> events;
-  Client quiet = ConnectTo(listener.get(), &events, listener->endpoint());
-  events.clear();
-  std::vector<TcpSocket> hostile;
-  // Half a frame, the first of two frames, or half a frame behind whole messages.
-  const auto add_hostile = [&] {
-    hostile.push_back(TcpSocket::ConnectToLoopback(port));
-    const std::string frame = LargeFrameHeader(kFrame) + std::string(kFrame / 2, 'x');
-    const std::vector<std::string> words = {
-        frame, LargeFrameHeader(kFrame, true) + std::string(kFrame, 'x'),
-        std::string("\0\1a\0\1b", 6) + frame};
-    ASSERT_TRUE(hostile.back().Send(ZmtpGreeting() + ZmtpReady("DEALER") +
-                                    words[hostile.size() % words.size()]));
-    const auto cut_off = [&] {
-      return static_cast<size_t>(std::count_if(hostile.begin(), hostile.end(), &IsCutOff));
-    };
-    const size_t expected = hostile.size() > kFitting ? hostile.size() - kFitting : 0;
-    ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr,
-                          [&] { return cut_off() >= expected; }));
-  };
-  for (int i = 0; i < 10; ++i) ASSERT_NO_FATAL_FAILURE(add_hostile());
-
-  // A message on a slow link, while others come.
-  const TcpSocket slow = TcpSocket::ConnectToLoopback(port);
-  const std::string text = testing::Pattern(50'000, 3);
-  const std::string message = LargeFrameHeader(text.size()) + text;
-  ASSERT_TRUE(slow.Send(ZmtpGreeting() + ZmtpReady("DEALER") + message.substr(0, 10'000)));
-  size_t sent = 10'000;
-  for (int i = 0; i < 30; ++i) {
-    ASSERT_TRUE(listener->Poll(1, &events).ok());
-    ASSERT_TRUE(slow.Send(message.substr(sent, 1000)));
-    sent += 1000;
-  }
-  for (int i = 0; i < 2; ++i) ASSERT_NO_FATAL_FAILURE(add_hostile());
-  EXPECT_FALSE(IsCutOff(slow));
-  ASSERT_TRUE(slow.Send(message.substr(sent)));
-  ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr, [&] {
-    return std::any_of(events.begin(), events.end(), [&](const Event& event) {
-      return testing::Text(event.message.header) == text;
-    });
-  }));
-
-  // Those that had said something are told of as lost, with the reason; who says nothing is left
-  // alone.
-  const Event* loss = Find(events, Kind::kLost);
-  ASSERT_NE(loss, nullptr);
-  EXPECT_EQ(loss->reason.code(), Code::kLimitExceeded);
-  EXPECT_NE(loss->reason.message().find("127.0.0.1"), std::string::npos);
-  EXPECT_EQ(CountOf(events, Kind::kLost, quiet.at_listener), 0u);
-  Message hello = MakeMessage("still here");
-  EXPECT_EQ(quiet.dialer->Send(quiet.id, &hello), SendResult::kSent);
-}
-
-TEST(ZmqTrapsTest, AHandshakeThatDoesNotEndIsCutOff) {
-  auto listener = Listen({.first_word_ms = 200});
-  const uint16_t port = PortOf(listener->endpoint());
-  std::vector<Event> events;
-  const Client client = ConnectTo(listener.get(), &events, listener->endpoint());
-  for (const std::string& words : {std::string(), ZmtpGreeting().substr(0, 30), ZmtpGreeting()}) {
-    const TcpSocket stranger = TcpSocket::ConnectToLoopback(port);
-    ASSERT_TRUE(stranger.Send(words));
-    ASSERT_TRUE(
-        PollUntil(listener.get(), &events, nullptr, nullptr, [&] { return IsCutOff(stranger); }));
-  }
-  // Who has finished it may be silent.
-  Message message = MakeMessage("still here");
-  EXPECT_EQ(client.dialer->Send(client.id, &message), SendResult::kSent);
-  const TcpSocket silent = TcpSocket::ConnectToLoopback(port);
-  ASSERT_TRUE(silent.Send(ZmtpGreeting() + ZmtpReady("DEALER")));
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(listener->Poll(50, &events).ok());
-  EXPECT_FALSE(IsCutOff(silent));
-}
-
-TEST(ZmqTrapsTest, WhoHasBeenSilentForLongestMakesRoom) {
-  constexpr size_t kConnections = 6;
-  constexpr int kFirstWordMs = 300;
-  auto listener = Listen({.max_connections = kConnections, .first_word_ms = kFirstWordMs});
-  const uint16_t port = PortOf(listener->endpoint());
-  std::vector<Event> events;
-  // The first one has spoken.
-  std::vector<Client> clients;
-  clients.push_back(ConnectTo(listener.get(), &events, listener->endpoint()));
-  std::vector<TcpSocket> silent;
-  const auto add_silent = [&] {
-    silent.push_back(TcpSocket::ConnectToLoopback(port));
-    ASSERT_TRUE(silent.back().Send(ZmtpGreeting() + ZmtpReady("DEALER")));
-  };
-  for (size_t i = 1; i < kConnections; ++i) {
-    ASSERT_NO_FATAL_FAILURE(add_silent());
-    ASSERT_TRUE(listener->Poll(0, &events).ok());
-  }
-  // Later each of them may give way, in turn, to others that say something.
-  const auto later = std::chrono::steady_clock::now() + 2 * std::chrono::milliseconds(kFirstWordMs);
-  while (std::chrono::steady_clock::now() < later) {
-    ASSERT_TRUE(listener->Poll(10, &events).ok());
-  }
-  for (size_t i = 1; i < kConnections; ++i) {
-    clients.push_back(ConnectTo(listener.get(), &events, listener->endpoint()));
-    for (size_t j = 0; j < silent.size(); ++j) EXPECT_EQ(IsCutOff(silent[j]), j < i);
-  }
-  // When all have spoken none of them has to: others are turned away.
-  const TcpSocket late = TcpSocket::ConnectToLoopback(port);
-  ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr, [&] { return IsCutOff(late); }));
-  EXPECT_EQ(CountOf(events, Kind::kLost), 0u);
-  for (const Client& client : clients) {
-    Message message = MakeMessage("still here");
-    EXPECT_EQ(client.dialer->Send(client.id, &message), SendResult::kSent);
-  }
-  // And when one leaves there is room.
-  clients.pop_back();
-  ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr,
-                        [&] { return CountOf(events, Kind::kLost) == 1; }));
-  (void)ConnectTo(listener.get(), &events, listener->endpoint());
-}
-
-TEST(ZmqTrapsTest, WhoHasJustConnectedNeedNotMakeRoom) {
-  auto listener = Listen({.max_connections = 1, .first_word_ms = 60'000});
-  const uint16_t port = PortOf(listener->endpoint());
-  std::vector<Event> events;
-  const TcpSocket first = TcpSocket::ConnectToLoopback(port);
-  const TcpSocket second = TcpSocket::ConnectToLoopback(port);
-  ASSERT_TRUE(
-      PollUntil(listener.get(), &events, nullptr, nullptr, [&] { return IsCutOff(second); }));
-  ASSERT_TRUE(first.Send(ZmtpGreeting() + ZmtpReady("DEALER") + std::string("\0\1a", 3)));
-  ASSERT_TRUE(
-      PollUntil(listener.get(), &events, nullptr, nullptr, [&] { return !events.empty(); }));
-  EXPECT_EQ(testing::Text(events.front().message.header), "a");
 }
 
 // Descriptor numbers are used again at once, and nobody polls meanwhile: each loss must still be

@@ -121,7 +121,6 @@ void ZmtpReader::Filled(size_t bytes) {
     have_bytes_ += bytes;
   } else {
     end_ += bytes;
-    if (end_ == input_.size() && end_ < kInputBytes) input_.resize(kInputBytes);
   }
 }
 
@@ -131,17 +130,13 @@ void ZmtpReader::Grow() {
   frame_ = std::move(larger);
 }
 
-void ZmtpReader::Discard() {
+ZmtpReader::Next ZmtpReader::Bad(Status status) {
+  state_ = State::kBad;
+  status_ = std::move(status);
   begin_ = end_ = 0;
   in_frame_ = false;
   frame_.Reset();
   header_.Reset();
-}
-
-ZmtpReader::Next ZmtpReader::Bad(Status status) {
-  state_ = State::kBad;
-  status_ = std::move(status);
-  Discard();
   Next next;
   next.item = Item::kBad;
   return next;

@@ -35,8 +35,7 @@ std::vector<uint8_t> ZmtpPong(std::span<const uint8_t> context);
 //
 // Memory: what a peer says in its handshake and in commands is bounded by kMaxCommandBytes, frames
 // by `max_frame_bytes`, a message by two frames. A frame's memory comes from `allocate_frame`. If
-// that gives less than the whole frame needs, it grows with what has really come. A peer that has
-// said little has cost little.
+// that gives less than the whole frame needs, it grows with what has really come.
 class ZmtpReader {
  public:
   static constexpr size_t kMaxCommandBytes = 4096;
@@ -49,7 +48,7 @@ class ZmtpReader {
       : peer_type_(peer_type),
         max_frame_bytes_(max_frame_bytes),
         allocate_frame_(std::move(allocate_frame)),
-        input_(kFirstInputBytes) {}
+        input_(kInputBytes) {}
 
   // Where the next bytes are to be put; never empty. REQUIRES: Take said kNothing, or was not
   // called yet. Valid until the next call of anything.
@@ -74,16 +73,11 @@ class ZmtpReader {
   // Of the frame that is being received; 0 between frames.
   uint64_t missing_bytes() const { return in_frame_ ? frame_bytes_ - have_bytes_ : 0; }
   bool is_open() const { return state_ == State::kTraffic; }
-  // Memory of the message that is being received.
-  uint64_t unfinished_bytes() const { return frame_.size() + header_.size(); }
-  // Lets go of what came and is not whole. Nothing more may be read.
-  void Discard();
   // kProtocol, or kLimitExceeded for a frame that is too large.
   const Status& status() const { return status_; }
 
  private:
   enum class State { kGreeting, kReady, kTraffic, kBad };
-  static constexpr size_t kFirstInputBytes = 512;
   static constexpr size_t kInputBytes = size_t{16} << 10;
 
   Next Bad(Status status);

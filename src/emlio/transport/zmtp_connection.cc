@@ -70,7 +70,6 @@ void ZmtpConnection::End(Status reason) {
   if (!ended_.ok()) return;
   ended_ = std::move(reason);
   queue_.clear();
-  reader_.Discard();
   // The other end learns it now, whoever looks at this object later.
   ::shutdown(fd(), SHUT_RDWR);
 }

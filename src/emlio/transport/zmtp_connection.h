@@ -35,8 +35,6 @@ class ZmtpConnection {
   // the network did. kProtocol, kLimitExceeded: what it said. Once it has ended nothing is sent,
   // and nothing received.
   const Status& ended() const { return ended_; }
-  // Ends it, for that reason, unless it has ended. What came and is not whole is dropped.
-  void End(Status reason);
 
   // The next message that came. When none is left the kernel is asked for more, unless it has no
   // more or `budget_bytes`, which what was read is taken from, is used up: then nothing.
@@ -45,8 +43,6 @@ class ZmtpConnection {
   // something came, called until it had nothing more because the kernel had nothing. A low-water
   // mark of before may then keep epoll silent about what is left.
   bool may_have_more() const { return ended_.ok() && may_have_more_; }
-  // Memory of the message that is being received.
-  uint64_t unfinished_bytes() const { return reader_.unfinished_bytes(); }
 
   // kFull: as many messages wait as may (options.high_water_messages).
   SendResult Send(Message* message);
@@ -82,6 +78,7 @@ class ZmtpConnection {
   Progress SendPieces(Outgoing* out, uint64_t* budget);
   ssize_t SendCopy(int file, off_t from, uint64_t bytes) const;
   void StopSending();
+  void End(Status reason);
 
   const Descriptor fd_;
   const size_t high_water_;

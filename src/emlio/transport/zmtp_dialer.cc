@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -183,8 +182,7 @@ Status ZmtpDialer::StartConnecting(ConnectionId id, Peer* peer, const NumericAdd
       ::socket(address.ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto failed = [&] {
     return Unavailable(
-        ErrnoStatus(errno, fmt::format("cannot connect to {}", address.endpoint)).message() +
-        "; is the address right, and does this host reach it?");
+        ErrnoStatus(errno, fmt::format("cannot connect to {}", address.endpoint)).message());
   };
   if (fd.get() < 0) return failed();
   PrepareToSend(fd.get());
@@ -242,14 +240,12 @@ void ZmtpDialer::CheckTimers(ConnectionId id, Peer* peer, int64_t now_ns) {
       StartNextAttempt(id, peer);
     } else if (now_ns >= peer->deadline_ns) {
       Lose(id, peer,
-           TimeoutError(fmt::format("the host name of {} was not resolved in {} ms; does the name "
-                                    "server answer?",
-                                    peer->endpoint, peer->deadline_ms)));
+           TimeoutError(fmt::format("the host name of {} was not resolved in {} ms", peer->endpoint,
+                                    peer->deadline_ms)));
     }
   } else if (now_ns >= NextTimerNs(*peer)) {
     FailAttempt(id, peer,
-                TimeoutError(fmt::format("{} did not answer within the connect deadline of {} ms; "
-                                         "is it an EMLIO daemon, and is there a firewall between?",
+                TimeoutError(fmt::format("{} did not answer within the connect deadline of {} ms",
                                          peer->attempt, peer->deadline_ms)));
   }
 }
@@ -290,19 +286,14 @@ void ZmtpDialer::OnEnded(ConnectionId id, Peer* peer) {
     if (ended.code() == Code::kUnavailable) {
       return FailAttempt(id, peer,
                          Unavailable(fmt::format("{} closed the connection before the handshake "
-                                                 "was over; is it an EMLIO daemon? One that has no "
-                                                 "connections left says so in its log",
+                                                 "was over; is it an EMLIO daemon?",
                                                  peer->attempt)));
     }
     return FailAttempt(id, peer,
                        ProtocolError(fmt::format("{}: {}; is it an EMLIO daemon?", peer->attempt,
                                                  ended.message())));
   }
-  const std::string_view advice = ended.code() == Code::kUnavailable
-                                      ? "its log may say why"
-                                      : "is it an EMLIO daemon of this release?";
-  Lose(id, peer,
-       Status(ended.code(), fmt::format("{}: {}; {}", peer->attempt, ended.message(), advice)));
+  Lose(id, peer, ended.WithContext(peer->attempt));
 }
 
 void ZmtpDialer::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Event>* events) {

@@ -11,12 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <list>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -41,6 +37,8 @@ constexpr size_t kMaxEventsPerConnection = 16;
 constexpr size_t kReadBytes = size_t{256} << 10;
 // The destructor gives the last messages (an Error, an EpochEnd) this long to reach the kernel.
 constexpr int64_t kLingerNs = 250 * kNsPerMs;
+// A client that connects and does not finish its handshake is cut off after this.
+constexpr int64_t kHandshakeNs = 10 * kNsPerSecond;
 // While no connection can be accepted, for want of descriptors say.
 constexpr int64_t kAcceptPauseNs = 100 * kNsPerMs;
 constexpr int64_t kWarnAgainNs = 10 * kNsPerSecond;
@@ -77,7 +75,7 @@ class ZmtpListener final : public Listener {
   const std::string& endpoint() const override { return endpoint_; }
   Status Poll(int timeout_ms, std::vector<Event>* events) override;
   SendResult Send(ConnectionId to, Message* message) override;
-  void Forget(ConnectionId connection) override;
+  void Forget(ConnectionId connection) override { peers_.erase(connection); }
   bool sends_files() const override { return true; }
   std::optional<LinkState> StateOf(ConnectionId connection) const override;
   void Wake() override { waker_->Wake(); }
@@ -88,25 +86,17 @@ class ZmtpListener final : public Listener {
         : connection(std::move(fd), "ROUTER", "DEALER", options, &AllocateFrame) {}
     ZmtpConnection connection;
     std::string address;
-    int64_t accepted_ns = 0;
-    bool was_heard = false;         // its owner knows of it
-    bool is_listed = false;         // in visits_
-    bool watches_room = false;      // epoll tells when the kernel takes more
-    uint64_t unfinished_bytes = 0;  // its part of unfinished_bytes_
-    std::optional<std::list<ConnectionId>::iterator> unfinished;  // its place in unfinished_
+    bool was_heard = false;     // its owner knows of it
+    bool is_listed = false;     // in visits_
+    bool watches_room = false;  // epoll tells when the kernel takes more
   };
-  using Peers = std::unordered_map<ConnectionId, std::unique_ptr<Peer>>;
 
   void Accept(int64_t now_ns);
-  bool MakeRoom(int64_t now_ns);
-  bool TurnAway();
-  void Warn(std::string_view what);
+  bool TurnAway(int64_t now_ns);
   static Descriptor OpenSpare() { return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
   void Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Event>* events);
   void AfterWriting(ConnectionId id, Peer* peer);
-  void CountUnfinished(ConnectionId id, Peer* peer, bool has_finished);
   void Visit(ConnectionId id, Peer* peer);
-  void Erase(Peers::iterator peer);
   void EndSlowHandshakes(int64_t now_ns);
   int CapToDeadlines(int wait_ms) const;
 
@@ -118,12 +108,9 @@ class ZmtpListener final : public Listener {
   const TransportOptions options_;
 
   ConnectionId next_id_ = kFirstId;
-  Peers peers_;
+  std::unordered_map<ConnectionId, std::unique_ptr<Peer>> peers_;
   std::deque<ConnectionId> visits_;                          // whose turns come
   std::deque<std::pair<int64_t, ConnectionId>> handshakes_;  // by deadline
-  std::set<ConnectionId> unheard_;      // that have not said a message, the oldest first
-  std::list<ConnectionId> unfinished_;  // in the midst of one, by its beginning
-  uint64_t unfinished_bytes_ = 0;       // memory of these
   int64_t warn_again_ns_ = 0;
   int64_t accept_again_ns_ = 0;  // 0: accepting
 };
@@ -202,58 +189,39 @@ void ZmtpListener::Accept(int64_t now_ns) {
   for (int i = 0; i < kAtOnce; ++i) {
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
-    Descriptor fd(::accept4(door_.get(), reinterpret_cast<sockaddr*>(&from), &size,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd.get() < 0) {
+    const int fd = ::accept4(door_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if ((errno == EMFILE || errno == ENFILE) && (MakeRoom(now_ns) || TurnAway())) continue;
+      if ((errno == EMFILE || errno == ENFILE) && TurnAway(now_ns)) continue;
       // It stays readable: looked at again when somebody may have closed something.
       accept_again_ns_ = now_ns + kAcceptPauseNs;
       epoll_.Change(door_.get(), 0, kDoorTag);
       return;
     }
-    if (peers_.size() >= options_.max_connections && !MakeRoom(now_ns)) {
-      Warn(
-          fmt::format("clients are turned away: {} are connected, the most that it takes; can "
-                      "others than EMLIO reach this port?",
-                      peers_.size()));
-      continue;
-    }
-    PrepareToSend(fd.get());
-    PrepareToKeep(fd.get());
+    PrepareToSend(fd);
+    PrepareToKeep(fd);
     const ConnectionId id = next_id_++;
-    epoll_.Add(fd.get(), EPOLLIN, id);
     auto& peer = peers_[id];
-    peer = std::make_unique<Peer>(std::move(fd), options_);
+    peer = std::make_unique<Peer>(Descriptor(fd), options_);
     peer->address = NumericEndpoint(reinterpret_cast<const sockaddr*>(&from), size);
-    peer->accepted_ns = now_ns;
-    handshakes_.emplace_back(now_ns + options_.first_word_ms * kNsPerMs, id);
-    unheard_.insert(id);
+    handshakes_.emplace_back(now_ns + kHandshakeNs, id);
+    epoll_.Add(fd, EPOLLIN, id);
     peer->connection.Flush();
     AfterWriting(id, peer.get());
   }
 }
 
-// For another connection: ends the one that has been silent for longest since it was made. Silence
-// is legal, for clients connect before they need to; those that have just come are left alone.
-// False when there is none.
-bool ZmtpListener::MakeRoom(int64_t now_ns) {
-  if (unheard_.empty()) return false;
-  const auto oldest = peers_.find(*unheard_.begin());
-  if (now_ns - oldest->second->accepted_ns < options_.first_word_ms * kNsPerMs) return false;
-  Warn(fmt::format("a client makes room for another: {} has said nothing since it connected",
-                   oldest->second->address));
-  Erase(oldest);
-  return true;
-}
-
 // Without descriptors left: takes a client that waits, by means of the spare one, and closes the
 // connection, which tells it more than waiting would. False when that is not possible.
-bool ZmtpListener::TurnAway() {
+bool ZmtpListener::TurnAway(int64_t now_ns) {
   if (spare_.get() < 0) return false;
   const Status status = CheckDescriptorsLeft(1);
-  if (!status.ok()) Warn(fmt::format("clients are turned away: {}", status.message()));
+  if (!status.ok() && now_ns >= warn_again_ns_) {
+    warn_again_ns_ = now_ns + kWarnAgainNs;
+    LogWarning("{}: clients are turned away: {}", endpoint_, status.message());
+  }
   spare_.Close();
   Descriptor client(::accept4(door_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const bool has_accepted = client.get() >= 0;
@@ -265,77 +233,26 @@ bool ZmtpListener::TurnAway() {
 void ZmtpListener::Read(ConnectionId id, Peer* peer, size_t limit, std::vector<Event>* events) {
   size_t budget = kReadBytes;
   ZmtpConnection& connection = peer->connection;
-  const size_t before = events->size();
-  const size_t share = std::min(limit, before + kMaxEventsPerConnection);
+  const size_t share = std::min(limit, events->size() + kMaxEventsPerConnection);
   while (events->size() < share) {
     std::optional<Message> message = connection.Receive(&budget);
     if (!message.has_value()) break;
-    if (!std::exchange(peer->was_heard, true)) unheard_.erase(id);
+    peer->was_heard = true;
     Event& event = events->emplace_back();
     event.connection = id;
     event.message = *std::move(message);
   }
-  CountUnfinished(id, peer, events->size() > before);
   if (connection.may_have_more()) Visit(id, peer);
   AfterWriting(id, peer);  // answers to its questions
   if (connection.ended().ok()) return;
-  if (peer->was_heard && events->size() >= limit) return Visit(id, peer);
-  Status reason = connection.ended().WithContext(fmt::format("the client at {}", peer->address));
-  if (reason.code() != Code::kUnavailable) {
-    Warn(fmt::format("{}; can others than EMLIO reach this port?", reason.message()));
-  }
   if (peer->was_heard) {
+    if (events->size() >= limit) return Visit(id, peer);
     Event& event = events->emplace_back();
     event.kind = Event::Kind::kLost;
     event.connection = id;
-    event.reason = std::move(reason);
+    event.reason = connection.ended().WithContext(fmt::format("the client at {}", peer->address));
   }
-  Erase(peers_.find(id));
-}
-
-// What clients have begun to say and not finished takes so much memory in all. Beyond it the one
-// goes that has been saying the same message for longest: whoever holds others up by many halves of
-// messages holds the oldest ones.
-void ZmtpListener::CountUnfinished(ConnectionId id, Peer* peer, bool has_finished) {
-  const uint64_t bytes = peer->connection.unfinished_bytes();
-  unfinished_bytes_ = unfinished_bytes_ - peer->unfinished_bytes + bytes;
-  peer->unfinished_bytes = bytes;
-  if (peer->unfinished.has_value() && (has_finished || bytes == 0)) {
-    unfinished_.erase(*std::exchange(peer->unfinished, std::nullopt));
-  }
-  if (!peer->unfinished.has_value() && bytes > 0) {
-    peer->unfinished = unfinished_.insert(unfinished_.end(), id);
-  }
-  while (unfinished_bytes_ > options_.max_unfinished_bytes) {
-    const ConnectionId oldest = unfinished_.front();
-    Peer* holder = peers_.find(oldest)->second.get();
-    holder->connection.End(LimitExceeded(
-        fmt::format("it has not finished its message, and all clients' that are not finished "
-                    "together take more than {} bytes",
-                    options_.max_unfinished_bytes)));
-    Visit(oldest, holder);
-    unfinished_bytes_ -= std::exchange(holder->unfinished_bytes, 0);
-    holder->unfinished.reset();
-    unfinished_.pop_front();
-  }
-}
-
-void ZmtpListener::Warn(std::string_view what) {
-  const int64_t now_ns = SystemClock().NowNs();
-  if (now_ns < warn_again_ns_) return;
-  warn_again_ns_ = now_ns + kWarnAgainNs;
-  LogWarning("{}: {}", endpoint_, what);
-}
-
-void ZmtpListener::Forget(ConnectionId connection) {
-  if (const auto found = peers_.find(connection); found != peers_.end()) Erase(found);
-}
-
-void ZmtpListener::Erase(Peers::iterator peer) {
-  unheard_.erase(peer->first);
-  unfinished_bytes_ -= peer->second->unfinished_bytes;
-  if (peer->second->unfinished.has_value()) unfinished_.erase(*peer->second->unfinished);
-  peers_.erase(peer);
+  peers_.erase(id);
 }
 
 void ZmtpListener::AfterWriting(ConnectionId id, Peer* peer) {
@@ -352,7 +269,7 @@ void ZmtpListener::EndSlowHandshakes(int64_t now_ns) {
     const auto found = peers_.find(id);
     const bool is_over = found == peers_.end() || found->second->connection.is_open();
     if (!is_over && now_ns < deadline_ns) break;
-    if (!is_over) Erase(found);
+    if (!is_over) peers_.erase(found);
     handshakes_.pop_front();
   }
   if (accept_again_ns_ > 0 && now_ns >= accept_again_ns_) {

@@ -104,34 +104,6 @@ TEST(ZmtpTest, SaysHowMuchOfAFrameIsMissing) {
   EXPECT_EQ(reader.Space().size(), 400u);
 }
 
-TEST(ZmtpTest, APeerThatHasSaidLittleCostsLittle) {
-  ZmtpReader reader("DEALER", kMaxFrame, &Whole);
-  ReadAll(&reader, Opening() + Frame("hello"), 1 << 20);
-  EXPECT_LE(reader.Space().size(), 512u);
-  EXPECT_EQ(reader.unfinished_bytes(), 0u);
-  // As much as fits comes in one piece from then on.
-  std::string much;
-  for (int i = 0; i < 100; ++i) much += Frame("0123456789");
-  ReadAll(&reader, much, 1 << 20);
-  EXPECT_GE(reader.Space().size(), size_t{16} << 10);
-}
-
-TEST(ZmtpTest, CountsTheMemoryOfWhatIsNotWhole) {
-  ZmtpReader reader("DEALER", kMaxFrame, &Whole);
-  ReadAll(&reader, Opening() + Frame(std::string(1000, 'x'), true), 1 << 20);
-  EXPECT_EQ(reader.unfinished_bytes(), 1000u) << "the first frame of two";
-  const std::string frame = Frame(std::string(2000, 'x'));
-  ReadAll(&reader, frame.substr(0, 5), 1 << 20);
-  EXPECT_EQ(reader.unfinished_bytes(), 1000u) << "the second is not known yet";
-  ReadAll(&reader, frame.substr(5, 20), 1 << 20);
-  EXPECT_EQ(reader.unfinished_bytes(), 3000u);
-  EXPECT_EQ(ReadAll(&reader, frame.substr(25), 1 << 20).size(), 1u);
-  EXPECT_EQ(reader.unfinished_bytes(), 0u);
-  ReadAll(&reader, Frame("x", true) + frame.substr(0, 50), 1 << 20);
-  reader.Discard();
-  EXPECT_EQ(reader.unfinished_bytes(), 0u);
-}
-
 TEST(ZmtpTest, OpensAsTheSpecificationSays) {
   const std::string opening = Text(ZmtpOpening("ROUTER"));
   ASSERT_GT(opening.size(), 64u);
