@@ -308,6 +308,9 @@ class Window:
 
         Waits until the window's end was sampled: about one interval. Without a run of this process,
         under `emlio energy record`, it is asked for the figures.
+
+        Raises:
+            TimeoutError: `emlio energy record` does not answer for five seconds and an interval.
         """
         if self._run is not None and self._id != 0:
             return _window(self._run._core.report(self._id))

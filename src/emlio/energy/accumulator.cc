@@ -100,28 +100,30 @@ void Accumulator::AddEnergy(int64_t time_ns, uint64_t value) {
   }
   const std::optional<uint64_t> used = Used(time_ns, value);
   const int64_t interval_ns = time_ns - moved_ns_;
-  double watts = 0;
   sample_.knot = true;
   if (stalled_) {
     // Counters that stop counting do not say what was used meanwhile.
     void_ns_ += interval_ns;
     sample_.state = SampleState::kMoved;
   } else if (!used) {
-    void_ns_ += time_ns - value_ns_;
+    void_ns_ += interval_ns;
   } else if (const double joules = static_cast<double>(*used) * per_unit_;
              CaughtUp(time_ns, joules)) {
     used_units_ += *used;
-    if (interval_ns > 0) watts = joules / Seconds(interval_ns);
     sample_.state = SampleState::kMoved;
+    // Behind a long gap nobody knows how often it moved meanwhile.
+    if (!in_gap_ || interval_ns <= kMaxUnmovedNs) {
+      watts_before_ = watts_;
+      // The first move says nothing of power: when it had moved before that nobody saw.
+      watts_ = interval_ns_ > 0 && interval_ns > 0 ? joules / Seconds(interval_ns) : 0;
+      interval_ns_ = interval_ns;
+    }
   } else {
     void_ns_ += interval_ns;
     ++sample_.stalls;
     sample_.stall_busy = true;
     sample_.state = SampleState::kMoved;
   }
-  watts_before_ = watts_;
-  watts_ = watts;
-  interval_ns_ = interval_ns;
   stalled_ = false;
   stood_since_.reset();
   moved_ns_ = time_ns;
@@ -133,12 +135,14 @@ bool Accumulator::Possible(uint64_t units, int64_t time_ns) const {
 }
 
 bool Accumulator::CaughtUp(int64_t time_ns, double joules) {
-  const int64_t stood_ns = value_ns_ - moved_ns_;
-  if (!always_draws_ ||
-      stood_ns <= std::max(kMaxUnmovedNs, kUnmovedIntervals * std::max(usual_ns_, interval_ns_)))
-    return true;
+  const int64_t most_ns =
+      std::max(kMaxUnmovedNs, kUnmovedIntervals * std::max(usual_ns_, interval_ns_));
+  const bool stood = value_ns_ - moved_ns_ > most_ns;
+  // In a gap nobody saw whether it stood still or its domain used less.
+  const bool may_have_stood = in_gap_ && time_ns - moved_ns_ > most_ns;
+  if (!always_draws_ || (!stood && !may_have_stood)) return true;
   const double expected = std::max(watts_, watts_before_) * Seconds(time_ns - moved_ns_);
-  if (joules < kCaughtUpShare * expected) return false;
+  if (stood && joules < kCaughtUpShare * expected) return false;
   sample_.spread_joules += std::max(0.0, expected - joules);
   return true;
 }

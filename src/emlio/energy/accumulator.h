@@ -27,7 +27,7 @@ struct Sample {
   int64_t time_ns = 0;
   double joules = 0;
   // Integrated power: what changes between readings can make wrong. Counters: what one may have
-  // lost while it stood still.
+  // lost while it stood still, or while it could not be read.
   double spread_joules = 0;
   int64_t void_ns = 0;  // time for which joules are not known
   uint32_t wraps = 0;
@@ -74,7 +74,7 @@ class Accumulator {
   // Whether the domain can have used that much since the counter last moved.
   bool Possible(uint64_t units, int64_t time_ns) const;
   // Whether what a counter shows after it stood still is what was used meanwhile. What it may lack
-  // though it is believed becomes part of the spread.
+  // though it is believed becomes part of the spread: of a gap, too, in which it may have paused.
   bool CaughtUp(int64_t time_ns, double joules);
   double Joules() const;
 
@@ -96,7 +96,8 @@ class Accumulator {
   int64_t value_ns_ = 0;  // of the last good reading
   int64_t moved_ns_ = 0;  // of the last good reading that was a new value
   int64_t void_ns_ = 0;   // without what is open at the moment
-  // Of the last two intervals between moves: mean power, 0: not known; and the length of the last.
+  // Of the last two intervals between moves that are believed: mean power, 0: not known; and the
+  // length of the last, 0: there was none.
   double watts_ = 0;
   double watts_before_ = 0;
   int64_t interval_ns_ = 0;

@@ -221,6 +221,94 @@ TEST(AccumulatorTest, WhatACounterThatStoodStillMayLackIsInTheSpread) {
   EXPECT_NEAR(sample.spread_joules, 30, 1e-3);
 }
 
+TEST(AccumulatorTest, WhatStoodStillAndThenBeganAnewIsVoidSinceItMovedLast) {
+  // A range of 400 J, which 1000 W use in 0.4 s.
+  Accumulator accumulator(Package(400'000'000));
+  uint64_t shown = 0;
+  int tick = 0;
+  for (; tick <= 10; ++tick) accumulator.Add(tick * kTick, shown += 10'000'000);
+  for (; tick <= 28; ++tick) accumulator.Add(tick * kTick, shown);
+  const Sample late = accumulator.Add(33 * kTick, shown + 1'000'000);
+  EXPECT_EQ(late.state, SampleState::kAmbiguous);
+  EXPECT_EQ(late.void_ns, 23 * kTick);
+  EXPECT_NEAR(late.joules, 100, 1e-3);
+
+  Accumulator other(Package());
+  shown = 0;
+  for (tick = 0; tick <= 10; ++tick) other.Add(tick * kTick, shown += 10'000'000);
+  for (; tick <= 28; ++tick) other.Add(tick * kTick, shown);
+  // Less than before, and one range more would be more than possible.
+  const Sample reset = other.Add(tick * kTick, 3'000'000);
+  EXPECT_EQ(reset.state, SampleState::kReset);
+  EXPECT_EQ(reset.void_ns, 19 * kTick);
+  EXPECT_NEAR(reset.joules, 100, 1e-3);
+}
+
+TEST(AccumulatorTest, ACounterThatCrawlsIsNotBelievedTheSecondTimeEither) {
+  Accumulator accumulator(Package());
+  uint64_t shown = 0;
+  int tick = 0;
+  for (; tick <= 10; ++tick) accumulator.Add(tick * kTick, shown += 10'000'000);
+  Sample sample;
+  for (int i = 1; i <= 1800; ++i, ++tick) {
+    sample = accumulator.Add(tick * kTick, shown += i % 7 == 0 ? 5'000'000 : 0);
+  }
+  EXPECT_NEAR(sample.joules, 100, 1e-3);
+  EXPECT_EQ(sample.stalls, 257u);
+  EXPECT_EQ(sample.void_ns, 257 * 7 * kTick);
+  // As fast as before it is what it was.
+  for (int i = 0; i < 2; ++i, ++tick) sample = accumulator.Add(tick * kTick, shown += 10'000'000);
+  EXPECT_NEAR(sample.joules, 120, 1e-3);
+}
+
+TEST(AccumulatorTest, TheFirstStepOfASlowCounterIsNoMeasureOfItsPower) {
+  // 50 W in steps of 1 s, the first of which comes soon after the first reading.
+  Accumulator accumulator(Package());
+  Sample sample;
+  for (int tick = 0; tick <= 100; ++tick) {
+    sample = accumulator.Add(tick * kTick, static_cast<uint64_t>((tick + 9) / 10) * 50'000'000);
+  }
+  EXPECT_EQ(sample.stalls, 0u);
+  EXPECT_EQ(sample.void_ns, 0);
+  EXPECT_NEAR(sample.joules, 500, 1e-3);
+}
+
+// A package of 100 W that cannot be read for `failed` ticks and has used `joules` meanwhile.
+Sample FailAndGoOn(int failed, double joules) {
+  Accumulator accumulator(Package());
+  double shown = 1000;
+  int tick = 0;
+  for (; tick <= 10; ++tick, shown += 10) {
+    accumulator.Add(tick * kTick, static_cast<uint64_t>(shown * 1e6));
+  }
+  for (const int until = tick + failed; tick < until; ++tick) {
+    accumulator.Add(tick * kTick, std::nullopt);
+  }
+  shown += joules - 10;
+  return accumulator.Add(tick * kTick, static_cast<uint64_t>(shown * 1e6));
+}
+
+TEST(AccumulatorTest, WhatACounterLacksThatMayHavePausedInAGapIsInTheSpread) {
+  const Sample paused = FailAndGoOn(40, 10);
+  EXPECT_EQ(paused.gaps, 1u);
+  EXPECT_EQ(paused.void_ns, 0) << "or its package used less: nobody saw";
+  EXPECT_NEAR(paused.joules, 110, 1e-3);
+  EXPECT_NEAR(paused.spread_joules, 400, 1e-3);
+  EXPECT_NEAR(FailAndGoOn(40, 410).spread_joules, 0, 1e-3) << "it went on";
+  EXPECT_NEAR(FailAndGoOn(4, 20).spread_joules, 0, 1e-3) << "too short to tell";
+}
+
+TEST(AccumulatorTest, ALongGapIsNoUsualInterval) {
+  Accumulator accumulator(Package());
+  uint64_t shown = 0;
+  int tick = 0;
+  for (; tick <= 10; ++tick) accumulator.Add(tick * kTick, shown += 10'000'000);
+  for (; tick < 50; ++tick) accumulator.Add(tick * kTick, std::nullopt);
+  accumulator.Add(tick++ * kTick, shown += 400'000'000);
+  for (const int until = tick + 15; tick < until; ++tick) accumulator.Add(tick * kTick, shown);
+  EXPECT_EQ(accumulator.Add(tick * kTick, shown + 10'000'000).stalls, 1u);
+}
+
 // A domain that stands still for 3 s while that many CPUs are busy.
 Sample StandStill(DomainKind kind, std::optional<double> busy_cpus) {
   Accumulator accumulator(Of(kind));

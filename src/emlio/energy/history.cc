@@ -70,8 +70,9 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   energy.void_ns =
       std::clamp<int64_t>(std::llround(end.void_ns - begin.void_ns) + outside_ns, 0, length_ns);
   const double joules = std::max(0.0, end.joules - begin.joules);
-  energy.uncertainty_joules = begin.uncertainty_joules + end.uncertainty_joules +
-                              (end.spread_joules - begin.spread_joules) + 2 * domain.step_joules;
+  const double spread_joules = end.spread_joules - begin.spread_joules;
+  energy.uncertainty_joules =
+      begin.uncertainty_joules + end.uncertainty_joules + spread_joules + 2 * domain.step_joules;
   const double known_s = Seconds(length_ns - energy.void_ns);
 
   if (static_cast<double>(energy.void_ns) > kMaxVoidShare * static_cast<double>(length_ns)) {
@@ -124,6 +125,13 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
                           energy.uncertainty_joules);
     if (unmoved_joules > energy.uncertainty_joules / 2) {
       energy.cause += ": the counter has not moved since, and may have used so much";
+    } else if (domain.quantity == Quantity::kEnergy &&
+               spread_joules > energy.uncertainty_joules / 2) {
+      energy.cause +=
+          energy.gaps > 0
+              ? fmt::format(": readings failed ({}), and the counter may have paused meanwhile",
+                            energy.gaps)
+              : ": the counter stood still, and may have lost so much";
     }
     energy.fix = "measure for longer, or sample more often";
     return energy;
@@ -148,7 +156,7 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
   if (energy.gaps > 0) {
     remark(
         fmt::format("readings failed ({}), and {:.3f} s are unknown: that is in the "
-                    "uncertainty; what the counter went on with is not lost",
+                    "uncertainty, and so is what a counter that paused meanwhile lacks",
                     energy.gaps, Seconds(energy.void_ns)));
   }
   return energy;

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kMovesToSee = 5;
 constexpr std::chrono::microseconds kPollInterval{500};
-constexpr int kMaxLoadThreads = 32;
+constexpr size_t kMaxLoadThreads = 32;
 constexpr size_t kLoadBytes = size_t{32} << 20;  // of a thread: more than its share of caches
 // What memory under load draws more than at rest, at least.
 constexpr double kMinRiseWatts = 0.3;
@@ -42,6 +42,18 @@ struct Watched {
   int64_t first_ns = 0;
   int64_t last_ns = 0;
 };
+
+// Of each of `threads`.
+size_t LoadBytes(int threads) {
+  const auto free_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_AVPHYS_PAGES))) *
+                          static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return std::clamp<size_t>(free_bytes / 8 / static_cast<size_t>(threads), size_t{1} << 20,
+                            kLoadBytes);
+}
+
+int LoadThreads(size_t cpus) {
+  return static_cast<int>(std::clamp<size_t>(cpus, 1, kMaxLoadThreads));
+}
 
 std::vector<int> AllowedCpus() {
   cpu_set_t set;
@@ -73,7 +85,7 @@ std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
   DramCheck check;
   std::string rise;
   while (lines >> check.id >> rise >> check.idle_watts >> check.load_watts) {
-    for (const Rise known : {Rise::kRises, Rise::kFlat}) {
+    for (const Rise known : {Rise::kRises, Rise::kFlat, Rise::kUnknown}) {
       if (rise != RiseName(known)) continue;
       check.rise = known;
       kept[check.id] = check;
@@ -168,7 +180,6 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
   EMLIO_ASSIGN_OR_RETURN(const std::string path, DramChecksPath(root));
   std::string text;
   for (const DramCheck& check : checks) {
-    if (check.rise == Rise::kUnknown) continue;
     text += fmt::format("{} {} {:.1f} {:.1f}\n", check.id, RiseName(check.rise), check.idle_watts,
                         check.load_watts);
   }
@@ -182,7 +193,7 @@ void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {
   for (Meter& meter : *meters) {
     if (!IsCountedDram(meter)) continue;
     const auto check = kept.find(meter.domain.id);
-    const bool checked = check != kept.end();
+    const bool checked = check != kept.end() && check->second.rise != Rise::kUnknown;
     meter.domain.facts.emplace_back("memory_load",
                                     checked ? RiseName(check->second.rise) : "not checked");
     if (!checked || check->second.rise != Rise::kFlat) continue;
@@ -199,13 +210,16 @@ bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters)
   });
 }
 
+bool CanLoadAllMemory() {
+  const size_t cpus = AllowedCpus().size();
+  return static_cast<int64_t>(cpus) >= sysconf(_SC_NPROCESSORS_ONLN) &&
+         LoadBytes(LoadThreads(cpus)) == kLoadBytes;
+}
+
 void LoadMemory(int64_t duration_ns) {
   const std::vector<int> cpus = AllowedCpus();
-  const auto free_bytes = static_cast<size_t>(std::max(0L, sysconf(_SC_AVPHYS_PAGES))) *
-                          static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const int threads = std::clamp<int>(static_cast<int>(cpus.size()), 1, kMaxLoadThreads);
-  const size_t bytes = std::clamp<size_t>(free_bytes / 8 / static_cast<size_t>(threads),
-                                          size_t{1} << 20, kLoadBytes);
+  const int threads = LoadThreads(cpus.size());
+  const size_t bytes = LoadBytes(threads);
   const int64_t until_ns = SystemClock().NowNs() + duration_ns;
   const auto pool = StartPool("emlio-load", threads, [&](int number, std::stop_token) {
     if (!cpus.empty()) {

@@ -42,7 +42,7 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<void()>& load);
 
 // Keeps what was found out for those who measure this host until its next start, in place of what
-// was found out before; not what is unknown.
+// was found out before; also that it is unknown.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
 // Doubts domains of which a check that was kept said that they are flat. Which check there was of a
 // domain of memory becomes one of its facts, "memory_load": "rises", "flat", "not checked".
@@ -50,6 +50,9 @@ void TakeDramChecks(const std::string& root, std::vector<Meter>* meters);
 // Whether there are counters of memory of which nothing is kept.
 bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters);
 
+// Whether LoadMemory would reach all memory of this host: every CPU is this process's, so that no
+// socket is left out, and enough memory is free for more than caches hold.
+bool CanLoadAllMemory();
 // Writes to memory on all CPUs (at most 32 threads, an eighth of the free memory) for that long.
 void LoadMemory(int64_t duration_ns);
 

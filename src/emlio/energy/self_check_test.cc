@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -113,11 +114,36 @@ TEST(CheckDramTest, AKeptFileThatIsNoneOfOursSaysNothing) {
     std::ofstream(entry.path()) << "dram-0 perhaps x y\n";
   }
   EXPECT_TRUE(HasUncheckedDram(root, OneDram()));
-  // What is unknown is not kept as an outcome.
-  check.rise = Rise::kUnknown;
-  ASSERT_TRUE(KeepDramChecks(root, {check}).ok());
-  EXPECT_TRUE(HasUncheckedDram(root, OneDram()));
   unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(CheckDramTest, WhatStaysUnknownIsNotLookedAtAgain) {
+  LiveHost host;
+  const std::string& root = host.host().root;
+  setenv("XDG_RUNTIME_DIR", root.c_str(), 1);
+  DramCheck check;
+  check.id = "dram-0";
+  ASSERT_TRUE(KeepDramChecks(root, {check}).ok());
+  std::vector<Meter> meters = OneDram();
+  EXPECT_FALSE(HasUncheckedDram(root, meters));
+  TakeDramChecks(root, &meters);
+  EXPECT_THAT(meters[0].domain.facts, Contains(Pair("memory_load", "not checked")));
+  EXPECT_TRUE(meters[0].domain.doubt.empty());
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(LoadMemoryTest, AProcessThatMayNotUseAllCpusCannotLoadAllMemory) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "there is one CPU";
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_FALSE(CanLoadAllMemory());
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(LoadMemoryTest, TakesAsLongAsItIsAskedTo) {

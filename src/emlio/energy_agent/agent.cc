@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -31,9 +32,9 @@ using transport::ConnectionId;
 constexpr int kIdlePollMs = 1000;
 constexpr int kPendingPollMs = 10;  // while an answer waits for a sample
 constexpr size_t kMaxRuns = 1024;
-constexpr size_t kMaxClientWindows = 100'000;  // open at a time, of one connection
-constexpr size_t kMaxClosedWindows = 10'000;   // of one connection that can be asked for
-constexpr size_t kMaxPendingWindows = 10'000;
+constexpr size_t kMaxClientWindows = 100'000;        // open at a time, of one connection
+constexpr size_t kMaxClosedWindows = 10'000;         // of one connection that can be asked for
+constexpr size_t kMaxPendingWindows = 10'000;        // of one connection that wait for an answer
 constexpr size_t kMaxBacklog = 256;                  // answers that a client does not take
 constexpr size_t kMaxWindowBytes = size_t{1} << 20;  // of a message, about
 constexpr size_t kMaxTicksAMessage = 600;
@@ -80,6 +81,7 @@ class Agent::Impl {
     int64_t lost_ns = 0;  // when its client was lost; 0: it was not
   };
   struct ClosedWindow {
+    uint64_t key = 0;  // the client's
     energy::WindowId id = 0;
     int64_t end_ns = 0;
   };
@@ -87,7 +89,8 @@ class Agent::Impl {
     bool greeted = false;
     std::string agent;
     std::map<uint64_t, energy::WindowId> windows;  // open ones, by the client's key
-    std::map<uint64_t, ClosedWindow> closed;       // the latest of them
+    std::deque<ClosedWindow> closed;               // the latest of them, as they closed
+    size_t pending_windows = 0;                    // of Impl::pending_windows_
     std::vector<transport::Message> backlog;
   };
   struct Pending {
@@ -150,7 +153,7 @@ class Agent::Impl {
     } else if (const auto* window = std::get_if<Window>(&message)) {
       return OnWindow(&client->second, *window);
     } else if (const auto* wanted = std::get_if<GetWindow>(&message)) {
-      return OnGetWindow(from, client->second, *wanted);
+      return OnGetWindow(from, &client->second, *wanted);
     } else if (const auto* peer = std::get_if<Peer>(&message)) {
       if (options_.on_peer) options_.on_peer(*peer);
     } else {
@@ -253,9 +256,11 @@ class Agent::Impl {
   }
 
   bool TryAnswer(const PendingWindow& pending) {
-    if (!clients_.contains(pending.client)) return true;
+    const auto client = clients_.find(pending.client);
+    if (client == clients_.end()) return true;
     const auto recorder = monitor_->recorder();
     if (recorder.ok() && (*recorder)->sampled_until_ns() < pending.until_ns) return false;
+    --client->second.pending_windows;
     WindowFigures figures;
     figures.nonce = pending.nonce;
     if (auto report = monitor_->ReportSoFar(pending.id); report.ok()) {
@@ -266,19 +271,23 @@ class Agent::Impl {
     return true;
   }
 
-  Status OnGetWindow(ConnectionId from, const Client& client, const GetWindow& wanted) {
-    if (pending_windows_.size() >= kMaxPendingWindows) {
+  Status OnGetWindow(ConnectionId from, Client* client, const GetWindow& wanted) {
+    if (client->pending_windows >= kMaxPendingWindows) {
       return LimitExceeded("too many questions for energy windows wait for an answer");
     }
     PendingWindow pending{from, wanted.nonce, 0, 0};
-    if (const auto open = client.windows.find(wanted.key); open != client.windows.end()) {
+    if (const auto open = client->windows.find(wanted.key); open != client->windows.end()) {
       pending.id = open->second;
       pending.until_ns = SystemClock().NowNs();
-    } else if (const auto closed = client.closed.find(wanted.key); closed != client.closed.end()) {
-      pending.id = closed->second.id;
-      pending.until_ns = closed->second.end_ns;
+    } else if (const auto closed =
+                   std::find_if(client->closed.rbegin(), client->closed.rend(),
+                                [&](const ClosedWindow& one) { return one.key == wanted.key; });
+               closed != client->closed.rend()) {
+      pending.id = closed->id;
+      pending.until_ns = closed->end_ns;
     }  // else no window has the id 0
     pending_windows_.push_back(pending);
+    ++client->pending_windows;
     return OkStatus();
   }
 
@@ -370,9 +379,8 @@ class Agent::Impl {
   void CloseWindow(Client* client, const Window& window, energy::WindowId id) {
     monitor_->CloseAt(id, window.end_ns, window.work);
     // Nobody samples what has not been yet: a client whose clock is wrong is answered, too.
-    client->closed[window.key] = {id, std::min(window.end_ns, SystemClock().NowNs())};
-    // Keys go up.
-    if (client->closed.size() > kMaxClosedWindows) client->closed.erase(client->closed.begin());
+    client->closed.push_back({window.key, id, std::min(window.end_ns, SystemClock().NowNs())});
+    if (client->closed.size() > kMaxClosedWindows) client->closed.pop_front();
   }
 
   void Drop(ConnectionId connection) {

@@ -10,12 +10,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "emlio/base/mutex.h"
+#include "emlio/base/thread.h"
 #include "emlio/energy/testing/live_host.h"
 #include "emlio/energy/tick_codec.h"
 #include "emlio/energy_agent/link.h"
@@ -32,14 +37,56 @@ constexpr auto kDeadline = std::chrono::seconds(30);  // against hangs only
 
 void Sleep(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-std::shared_ptr<energy::Monitor> StartMonitor(const LiveHost& host) {
+std::shared_ptr<energy::Monitor> StartMonitor(const LiveHost& host,
+                                              int64_t interval_ns = 20 * kNsPerMs) {
   energy::MonitorOptions options;
   options.host = host.host();
-  options.interval_ns = 20 * kNsPerMs;
+  options.interval_ns = interval_ns;
   auto monitor = energy::Monitor::Start(std::move(options));
   EXPECT_TRUE(monitor.ok()) << monitor.status().ToString();
   return *std::move(monitor);
 }
+
+// Answers every message as it is told to, and probes.
+class ScriptedAgent {
+ public:
+  using Script = std::function<std::vector<AnyMessage>(const AnyMessage& message)>;
+  explicit ScriptedAgent(Script script)
+      : script_(std::move(script)), listener_(*transport::ListenZmq("127.0.0.1:0", {})) {
+    thread_ = Thread("scripted", [this](std::stop_token stop) { Run(stop); });
+  }
+  ~ScriptedAgent() {
+    thread_.RequestStop();
+    listener_->Wake();
+    thread_.Join();
+  }
+  const std::string& endpoint() const { return listener_->endpoint(); }
+
+ private:
+  void Run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::vector<transport::Event> events;
+      ASSERT_TRUE(listener_->Poll(50, &events).ok());
+      for (const transport::Event& event : events) {
+        if (event.kind != transport::Event::Kind::kMessage) continue;
+        auto message = Decode({event.message.header.data(), event.message.header.size()});
+        ASSERT_TRUE(message.ok()) << message.status().ToString();
+        auto answers = script_(*message);
+        if (const auto* probe = std::get_if<Probe>(&*message)) {
+          answers.emplace_back(Probed{probe->nonce, {}});
+        }
+        for (const AnyMessage& answer : answers) {
+          transport::Message out;
+          out.header = Buffer::Of(Encode(answer));
+          EXPECT_EQ(listener_->Send(event.connection, &out), transport::SendResult::kSent);
+        }
+      }
+    }
+  }
+  const Script script_;
+  const std::unique_ptr<transport::Listener> listener_;
+  Thread thread_;
+};
 
 // A client that knows nothing but messages.
 class Client {
@@ -55,7 +102,13 @@ class Client {
   void SendBytes(std::vector<uint8_t> bytes) {
     transport::Message out;
     out.header = Buffer::Of(std::move(bytes));
-    EXPECT_EQ(dialer_->Send(connection_, &out), transport::SendResult::kSent);
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    auto sent = dialer_->Send(connection_, &out);
+    while (sent == transport::SendResult::kFull && std::chrono::steady_clock::now() < until) {
+      Poll();
+      sent = dialer_->Send(connection_, &out);
+    }
+    EXPECT_EQ(sent, transport::SendResult::kSent);
   }
   // The next message, which has to be of that type.
   template <typename M>
@@ -71,6 +124,18 @@ class Client {
     if (const auto* found = std::get_if<M>(&message)) return *found;
     ADD_FAILURE() << "another message came: " << message.index();
     return {};
+  }
+  // The same, those of a window passed over.
+  template <typename M>
+  M ReceiveFirst() {
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    do {
+      if (received_.empty()) Poll();
+      std::erase_if(received_, [](const AnyMessage& message) {
+        return std::holds_alternative<WindowFigures>(message);
+      });
+    } while (received_.empty() && std::chrono::steady_clock::now() < until);
+    return Receive<M>();
   }
   template <typename M>
   M Ask(const AnyMessage& question) {
@@ -220,6 +285,48 @@ TEST(AgentTest, WhoBreaksTheRulesLosesTheConnectionAndNobodyElseDoes) {
   EXPECT_EQ(good.Ask<Probed>(Probe{2}).nonce, 2U);
 }
 
+TEST(AgentTest, WindowsAreForgottenInTheOrderInWhichTheyClosed) {
+  LiveHost host;
+  const auto monitor = StartMonitor(host);
+  auto agent = Agent::Start(monitor, {});
+  ASSERT_TRUE(agent.ok());
+  Client client((*agent)->endpoint());
+  client.Ask<Welcome>(Hello{});
+  Window outer{1, {"outer", "", -1, -1}, SystemClock().NowNs(), 0, {}};
+  client.Send(outer);
+  for (uint64_t key = 2; key <= 10'001; ++key) {
+    const int64_t now_ns = SystemClock().NowNs();
+    client.Send(Window{key, {"inner", "", -1, -1}, now_ns - kNsPerMs, now_ns, {}});
+  }
+  outer.end_ns = SystemClock().NowNs();
+  client.Send(outer);
+  EXPECT_TRUE(client.Ask<WindowFigures>(GetWindow{1, 1}).found);
+  EXPECT_FALSE(client.Ask<WindowFigures>(GetWindow{2, 2}).found) << "the first to close";
+  EXPECT_TRUE(client.Ask<WindowFigures>(GetWindow{3, 3}).found);
+}
+
+TEST(AgentTest, QuestionsOfOneClientTakeNothingFromAnother) {
+  LiveHost host;
+  // Answers wait for a sample: there is none for so long.
+  const auto monitor = StartMonitor(host, 60 * kNsPerSecond);
+  auto agent = Agent::Start(monitor, {});
+  ASSERT_TRUE(agent.ok());
+  const auto is_answered = [](Client* client) {
+    client->Send(Probe{7});
+    return client->ReceiveFirst<Probed>().nonce == 7;
+  };
+  Client many((*agent)->endpoint());
+  Client one((*agent)->endpoint());
+  for (Client* client : {&many, &one}) {
+    client->Ask<Welcome>(Hello{});
+    client->Send(Window{1, {"open", "", -1, -1}, SystemClock().NowNs(), 0, {}});
+  }
+  for (uint64_t nonce = 1; nonce <= 10'000; ++nonce) many.Send(GetWindow{nonce, 1});
+  ASSERT_TRUE(is_answered(&many));
+  one.Send(GetWindow{1, 1});
+  EXPECT_TRUE(is_answered(&one));
+}
+
 TEST(AgentTest, BeyondLoopbackItListensOnlyWhenAllowed) {
   LiveHost host;
   AgentOptions options;
@@ -322,6 +429,42 @@ TEST(LinkTest, AProcessLearnsWhatItsHostUsedInItsWindows) {
   EXPECT_EQ(link->Energy(12345).status().code(), Code::kNotFound);
   agent->reset();
   EXPECT_EQ(link->Energy(inner).status().code(), Code::kUnavailable);
+}
+
+TEST(LinkTest, AnAgentThatDoesNotAnswerIsATimeoutAndNotNothing) {
+  const ScriptedAgent agent([](const AnyMessage& message) -> std::vector<AnyMessage> {
+    if (!std::holds_alternative<Hello>(message)) return {};
+    Welcome welcome;
+    welcome.interval_ns = 100 * kNsPerMs;
+    return {welcome};
+  });
+  auto link = *Link::Start(agent.endpoint());
+  const auto asked_at = std::chrono::steady_clock::now();
+  EXPECT_EQ(link->Energy(link->Open({"read", "", -1, -1})).status().code(), Code::kTimeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked_at, kDeadline);
+}
+
+TEST(LinkTest, DomainsAreToldOnce) {
+  const auto figures = [](const AnyMessage& message) -> std::vector<AnyMessage> {
+    const auto* wanted = std::get_if<GetWindow>(&message);
+    if (wanted == nullptr) return {};
+    return {WindowFigures{wanted->nonce, true, {}}};
+  };
+  Welcome welcome;
+  welcome.domains = {energy::MakeDomain(energy::DomainKind::kPackage, "powercap", 0, -1)};
+  for (const size_t welcomes : {0, 1, 2}) {
+    const ScriptedAgent agent([&](const AnyMessage& message) {
+      if (!std::holds_alternative<Hello>(message)) return figures(message);
+      return std::vector<AnyMessage>(welcomes, welcome);
+    });
+    auto link = *Link::Start(agent.endpoint());
+    const uint64_t window = link->Open({"read", "", -1, -1});
+    const Code expected = welcomes == 1 ? Code::kOk : Code::kUnavailable;
+    Code code = link->Energy(window).status().code();
+    // Figures may overtake the second Welcome, but once.
+    for (int i = 0; code != expected && i < 10; ++i) code = link->Energy(window).status().code();
+    EXPECT_EQ(code, expected) << welcomes;
+  }
 }
 
 TEST(LinkTest, WithoutAnAgentTheProcessGoesOn) {

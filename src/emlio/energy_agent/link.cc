@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -29,7 +31,9 @@ constexpr size_t kMaxWaiting = 100'000;  // messages
 constexpr int kConnectTimeoutMs = 5000;
 constexpr int64_t kFlushNs = 2 * kNsPerSecond;
 constexpr int kPollMs = 1000;
-constexpr auto kAnswerTimeout = std::chrono::seconds(60);  // of an agent that takes no samples
+// Of an agent that is stopped: it takes no samples. What it answers waits for a sample, too.
+constexpr auto kAnswerTimeout = std::chrono::seconds(5);
+constexpr int64_t kMaxIntervalNs = 60 * kNsPerSecond;
 
 }  // namespace
 
@@ -75,16 +79,22 @@ class Link::Impl {
   }
 
   Result<WindowOfHost> Energy(uint64_t key) EMLIO_EXCLUDES(mu_) {
-    const auto until = std::chrono::steady_clock::now() + kAnswerTimeout;
+    const auto asked_at = std::chrono::steady_clock::now();
     const MutexLock lock(mu_);
     const uint64_t nonce = ++last_nonce_;
     const auto answer = answers_.emplace(nonce, std::nullopt).first;
     const bool asked = Enqueue(GetWindow{nonce, key});
-    while (asked && !lost_ && !answer->second && std::chrono::steady_clock::now() < until) {
+    bool in_time = true;
+    while (asked && !lost_ && !answer->second && in_time) {
+      const auto until = asked_at + kAnswerTimeout + std::chrono::nanoseconds(interval_ns_);
       answered_.WaitUntil(mu_, until);
+      in_time = std::chrono::steady_clock::now() < until;
     }
     const auto figures = std::move(answer->second);
     answers_.erase(answer);
+    if (!figures && !in_time && !lost_) {
+      return TimeoutError("who measures for this process does not answer: is it stopped?");
+    }
     if (!figures) return Unavailable("the energy of windows of this process is not recorded");
     if (!figures->found) return NotFound("the energy window is not known, or forgotten");
     WindowOfHost measured{domains_, figures->window};
@@ -99,13 +109,20 @@ class Link::Impl {
 
  private:
   // True when the last question is answered.
-  bool Take(const transport::Message& message) EMLIO_EXCLUDES(mu_) {
+  Result<bool> Take(const transport::Message& message) EMLIO_EXCLUDES(mu_) {
     auto decoded = Decode({message.header.data(), message.header.size()});
     if (!decoded.ok()) return false;
     if (std::holds_alternative<Probed>(*decoded)) return true;
     const MutexLock lock(mu_);
-    if (auto* welcome = std::get_if<Welcome>(&*decoded)) domains_ = std::move(welcome->domains);
+    if (auto* welcome = std::get_if<Welcome>(&*decoded)) {
+      if (welcomed_) return ProtocolError("the agent sends a second Welcome");
+      welcomed_ = true;
+      domains_ = std::move(welcome->domains);
+      interval_ns_ = std::clamp<int64_t>(welcome->interval_ns, 0, kMaxIntervalNs);
+      answered_.NotifyAll();  // who asked already may have to wait for longer
+    }
     if (auto* figures = std::get_if<WindowFigures>(&*decoded)) {
+      if (!welcomed_) return ProtocolError("the agent sends figures before its Welcome");
       const auto asked = answers_.find(figures->nonce);
       // As many as the domains, or it is an answer that nobody can use.
       figures->window.energies.resize(domains_.size());
@@ -139,7 +156,9 @@ class Link::Impl {
   uint64_t last_nonce_ EMLIO_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, std::optional<WindowFigures>> answers_ EMLIO_GUARDED_BY(mu_);
   CondVar answered_;
+  bool welcomed_ EMLIO_GUARDED_BY(mu_) = false;
   std::vector<energy::Domain> domains_ EMLIO_GUARDED_BY(mu_);
+  int64_t interval_ns_ EMLIO_GUARDED_BY(mu_) = 0;  // of the agent's samples
   bool lost_ EMLIO_GUARDED_BY(mu_) = false;
   bool overflowed_ EMLIO_GUARDED_BY(mu_) = false;
 };
@@ -163,7 +182,11 @@ void Link::Impl::Run() {
                             &out);  // the first message always has room
       }
       if (event.kind == transport::Event::Kind::kLost) status = event.reason;
-      if (event.kind == transport::Event::Kind::kMessage && Take(event.message)) return;
+      if (event.kind == transport::Event::Kind::kMessage) {
+        const auto last = Take(event.message);
+        if (last.ok() && *last) return;
+        if (!last.ok() && status.ok()) status = last.status();
+      }
     }
     const MutexLock lock(mu_);
     if (!status.ok()) {
