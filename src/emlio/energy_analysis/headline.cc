@@ -68,21 +68,24 @@ constexpr auto kFields = std::to_array<HeadlineField>({
 constexpr size_t kMaxNamed = 500;  // of what is missing: there may be thousands of nodes
 
 bool IsSaid(const Facts& facts, const std::string& key) {
-  constexpr std::array<std::string_view, 7> kNothing = {"unknown", "n/a",  "na",      "null",
+  constexpr std::array<std::string_view, 6> kNothing = {"unknown", "na",   "null",
                                                         "tbd",     "todo", "notknown"};
   const auto it = facts.find(key);
   if (it == facts.end()) return false;
-  // However it is written: letters alone, and what has none and no digit says nothing.
+  // However it is written: letters and digits alone, and what has none says nothing.
   std::string text;
   for (const char c : it->second) {
     const auto byte = static_cast<unsigned char>(c);
-    if (std::isspace(byte) == 0) text += static_cast<char>(std::tolower(byte));
+    if (byte >= 0x80 || std::isalnum(byte) != 0) text += static_cast<char>(std::tolower(byte));
   }
-  const bool any = std::any_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x80 || std::isalnum(byte) != 0;
-  });
-  return any && std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end();
+  return !text.empty() && std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end();
+}
+
+// "system.cpu (model)", with the reason where one is known.
+std::string Lacking(const HeadlineField& field, const Facts& reasons) {
+  const auto reason = reasons.find(field.key());
+  return fmt::format("{} ({}{})", field.key(), field.meaning,
+                     reason == reasons.end() ? "" : "; " + reason->second);
 }
 
 std::string Said(const Facts& facts, std::string_view key) {
@@ -134,13 +137,13 @@ std::vector<std::string> MissingFields(const Headline& headline) {
     if (field.by == SaidBy::kComparison && !headline.comparison) continue;
     if (field.by != SaidBy::kEachNode) {
       if (!IsSaid(headline.facts, field.key())) {
-        missing.push_back(fmt::format("{} ({})", field.key(), field.meaning));
+        missing.push_back(Lacking(field, headline.reasons));
       }
       continue;
     }
     for (const HeadlineNode& node : headline.nodes) {
       if (IsSaid(node.facts, field.key())) continue;
-      missing.push_back(fmt::format("node {}: {} ({})", node.name, field.key(), field.meaning));
+      missing.push_back(fmt::format("node {}: {}", node.name, Lacking(field, node.reasons)));
     }
   }
   return missing;

@@ -37,7 +37,8 @@ using Facts = std::map<std::string, std::string>;  // by HeadlineField::key
 
 struct HeadlineNode {
   std::string name = {};
-  Facts facts = {};  // of the fields that each node says
+  Facts facts = {};    // of the fields that each node says
+  Facts reasons = {};  // why it does not say others, where that is known
 };
 
 struct NamedRatio {
@@ -66,13 +67,14 @@ struct Headline {
   Summary watts = {};
   std::string domains = {};  // "CPU+DRAM+GPU, 1 storage + 2 compute nodes"
   Facts facts = {};
+  Facts reasons = {};  // why there is none of others, where that is known
   std::vector<HeadlineNode> nodes = {};
   std::optional<HeadlineComparison> comparison = {};
 };
 
-// Everything that is missing, as "work.dataset (what was read)" or "node a: system.cpu (...)". A
-// fact that says only "unknown", "n/a", "?", "-", "tbd" or the like is missing; "none" with a
-// reason is a fact.
+// Everything that is missing, as "work.dataset (what was read)" or "node a: system.cpu (...)", with
+// the reason where one is known. A fact that says only "unknown", "n/a", "?", "-", "tbd" or the
+// like is missing; "none" with a reason is a fact.
 std::vector<std::string> MissingFields(const Headline& headline);
 
 // The line. kInvalidArgument names every missing field (of thousands the first), or why the figure

@@ -121,7 +121,8 @@ TEST(HeadlineTest, AComparisonSaysWithWhatAndHowThatWasTuned) {
 TEST(HeadlineTest, EveryMissingFieldIsRefusedAndNamed) {
   for (const HeadlineField& field : HeadlineFields()) {
     for (const char* nothing :
-         {"", " ", "unknown", "Unknown", "n/a", "N/A ", "?", "-", "...", "TBD", "not known"}) {
+         {"", " ", "unknown", "Unknown", "n/a", "N/A ", "?", "-", "...", "TBD", "not known", "N.A.",
+          "(unknown)", "unknown?", "not-known", "<todo>"}) {
       Headline headline = Compared();
       (field.per_node() ? headline.nodes[1].facts : headline.facts)[field.key()] = nothing;
       const Status status = HeadlineText(headline).status();
@@ -135,6 +136,18 @@ TEST(HeadlineTest, EveryMissingFieldIsRefusedAndNamed) {
     (field.per_node() ? headline.nodes[0].facts : headline.facts).erase(field.key());
     EXPECT_EQ(MissingFields(headline).size(), 1u) << field.key();
   }
+}
+
+TEST(HeadlineTest, WhatIsMissingIsNamedWithItsReason) {
+  Headline headline = Complete();
+  headline.facts.erase("path.cache");
+  headline.reasons["path.cache"] = "runs a and b differ";
+  headline.reasons["path.rtt"] = "of no matter: it is said";
+  headline.nodes[1].facts.erase("system.turbo");
+  headline.nodes[1].reasons["system.turbo"] = "run b does not say it";
+  EXPECT_THAT(MissingFields(headline),
+              ElementsAre("path.cache (cold or warm; runs a and b differ)",
+                          "node store1: system.turbo (on or off; run b does not say it)"));
 }
 
 TEST(HeadlineTest, AReasonIsAFact) {

@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The EMLIO Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string>
 
 #include "emlio/energy_analysis/report_parts.h"
 
@@ -12,6 +15,24 @@ namespace emlio::energy_analysis {
 namespace {
 
 constexpr double kMaxGapPercent = 5;
+
+// What the total of a run is the sum of, whatever its nodes are called: "2 nodes with
+// dram+package".
+std::string SummedKinds(const RunFigures& run) {
+  std::map<std::string, size_t> nodes;  // by the kinds of their summed domains
+  for (const NodeFigures& node : run.nodes) {
+    std::set<std::string> kinds;
+    for (const DomainFigures& domain : node.domains) {
+      if (domain.in_total && domain.figure.joules) kinds.insert(domain.kind);
+    }
+    ++nodes[kinds.empty() ? "nothing" : fmt::format("{}", fmt::join(kinds, "+"))];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [kinds, count] : nodes) {
+    parts.push_back(fmt::format("{} node{} with {}", count, count == 1 ? "" : "s", kinds));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
 
 }  // namespace
 
@@ -111,6 +132,18 @@ void AddRatios(EnergyReport* report) {
   const Arm& b = *report->against;
   if (!a.energy.total || !b.energy.total) {
     report->warnings.push_back("no ratio: one of the arms has no run with joules");
+    return;
+  }
+  const auto kinds_of = [](const Arm& arm) {
+    std::set<std::string> kinds;
+    for (const RunFigures* run : CountedRuns(arm.runs)) kinds.insert(SummedKinds(*run));
+    return kinds;
+  };
+  if (const auto ours = kinds_of(a), theirs = kinds_of(b); ours != theirs) {
+    report->warnings.push_back(
+        fmt::format("no ratio: the totals are sums of different kinds of domains or of different "
+                    "numbers of nodes: {}: {}; {}: {}",
+                    a.name, fmt::join(ours, " or "), b.name, fmt::join(theirs, " or ")));
     return;
   }
   report->ratios.push_back(

@@ -87,11 +87,6 @@ std::optional<Summary> NodeBaseline(const std::optional<NamedBaseline>& baseline
   return sum;
 }
 
-// Where no run counts, what there is of the others says why.
-std::vector<const RunFigures*> ShownRuns(const Arm& arm) {
-  return arm.good > 0 ? CountedRuns(arm.runs) : JobRuns(arm.runs);
-}
-
 // The cause of the first run that is not good and has one.
 Figure WhyNotGood(const std::vector<const RunFigures*>& runs) {
   for (const RunFigures* run : runs) {

@@ -92,9 +92,59 @@ struct OfAllRuns {
   }
 };
 
+// Facts of several runs, by the runs' ids.
+using RunFacts = std::vector<std::pair<std::string, const Facts*>>;
+
+// What all of them say alike; of all else, the reason.
+Facts CommonFacts(const RunFacts& runs, Facts* reasons) {
+  Facts common;
+  for (const auto& [run, facts] : runs) common.insert(facts->begin(), facts->end());
+  std::erase_if(common, [&](const auto& fact) {
+    for (const auto& [run, facts] : runs) {
+      const auto it = facts->find(fact.first);
+      if (it != facts->end() && it->second == fact.second) continue;
+      (*reasons)[fact.first] = it == facts->end()
+                                   ? fmt::format("run {} does not say it", run)
+                                   : fmt::format("runs {} and {} differ", runs.front().first, run);
+      return true;
+    }
+    return false;
+  });
+  return common;
+}
+
+// How far the two ways to the same joules of a GPU differ. Nothing, and the reason: there are two,
+// but not both have joules.
+std::string CounterGap(const EnergyReport& report, std::string* reason) {
+  size_t twofold = 0;
+  for (const RunFigures& run : report.arm.runs) {
+    for (const NodeFigures& node : run.nodes) {
+      twofold += static_cast<size_t>(
+          std::count_if(node.domains.begin(), node.domains.end(),
+                        [](const DomainFigures& domain) { return domain.kind == "gpu-power"; }));
+    }
+  }
+  if (twofold == 0) return "none: no GPU has both";
+  if (report.counter_checks.empty()) {
+    *reason = "a GPU has both, but joules of one of them are n/a";
+    return "";
+  }
+  double gap = 0;
+  for (const CounterCheck& check : report.counter_checks) {
+    gap = std::max(gap, std::abs(check.gap_percent));
+  }
+  return fmt::format("at most {:.1f} %{}", gap,
+                     report.counter_checks.size() < twofold ? ", where both have joules" : "");
+}
+
 // What the report knows by itself, and what the runs' configurations say of all else.
-Facts KnownFacts(const EnergyReport& report) {
-  Facts facts;
+Facts KnownFacts(const EnergyReport& report, Facts* reasons) {
+  RunFacts of_runs;
+  for (const RunFigures* run : ShownRuns(report.arm)) of_runs.emplace_back(run->id, &run->facts);
+  Facts facts = CommonFacts(of_runs, reasons);
+  for (Facts* said : {&facts, reasons}) {
+    std::erase_if(*said, [](const auto& fact) { return IsFound(fact.first); });
+  }
   OfAllRuns all;
   // In the order in which they were made, in whatever order they were asked for.
   std::vector<const RunFigures*> by_time;
@@ -102,13 +152,7 @@ Facts KnownFacts(const EnergyReport& report) {
   std::stable_sort(by_time.begin(), by_time.end(), [](const RunFigures* a, const RunFigures* b) {
     return a->started_wall_ns < b->started_wall_ns;
   });
-  for (const RunFigures* at : by_time) {
-    const RunFigures& run = *at;
-    all.Add(run);
-    for (const auto& [key, value] : run.facts) {
-      if (!IsFound(key)) facts.emplace(key, value);
-    }
-  }
+  for (const RunFigures* run : by_time) all.Add(*run);
   facts["statistics.run_ids"] = fmt::format("{}", fmt::join(all.ids, ", "));
   facts["statistics.failed"] =
       all.failed.empty() ? "none"
@@ -138,13 +182,9 @@ Facts KnownFacts(const EnergyReport& report) {
         "quality.clock_bound",
         NanosecondsText(all.bound_ns) + (all.synchronised == false ? ", not synchronised" : ""));
   }
-  double gap = 0;
-  for (const CounterCheck& check : report.counter_checks) {
-    gap = std::max(gap, std::abs(check.gap_percent));
-  }
-  facts["quality.counter_vs_power"] = report.counter_checks.empty()
-                                          ? "none: no GPU has both"
-                                          : fmt::format("at most {:.1f} %", gap);
+  std::string no_gap;
+  facts["quality.counter_vs_power"] = CounterGap(report, &no_gap);
+  if (!no_gap.empty()) (*reasons)["quality.counter_vs_power"] = no_gap;
   if (all.core_share > 0) {
     facts.emplace("quality.monitor_overhead",
                   fmt::format("{:.2f} % of a core", 100 * all.core_share));
@@ -159,6 +199,26 @@ Facts KnownFacts(const EnergyReport& report) {
   pretty("work.bytes", "B");
   pretty("work.sample_bytes", "B");
   return facts;
+}
+
+// The nodes of an arm, by name: what its runs say alike, and before it what users say.
+std::map<std::string, HeadlineNode> NodesOf(const Arm& arm, const ReportInput& input) {
+  std::map<std::string, RunFacts> of_nodes;
+  for (const RunFigures* run : ShownRuns(arm)) {
+    for (const NodeFigures& node : run->nodes) {
+      of_nodes[node.name].emplace_back(run->id, &node.facts);
+    }
+  }
+  std::map<std::string, HeadlineNode> nodes;
+  for (const auto& [name, of_runs] : of_nodes) {
+    HeadlineNode node{.name = name};
+    node.facts = CommonFacts(of_runs, &node.reasons);
+    if (const auto said = input.node_facts.find(name); said != input.node_facts.end()) {
+      for (const auto& [key, value] : said->second) node.facts[key] = value;
+    }
+    nodes.emplace(name, std::move(node));
+  }
+  return nodes;
 }
 
 }  // namespace
@@ -216,21 +276,21 @@ void AddHeadline(const ReportInput& input, EnergyReport* report) {
     headline.comparison =
         HeadlineComparison{report->against->name, report->against->good, report->ratios};
   }
-  headline.facts = KnownFacts(*report);
+  headline.facts = KnownFacts(*report, &headline.reasons);
   for (const auto& [key, value] : input.facts) {
     if (!IsFound(key)) headline.facts[key] = value;
   }
-  std::map<std::string, Facts> nodes;
-  for (const RunFigures& run : report->arm.runs) {
-    for (const NodeFigures& node : run.nodes) {
-      Facts& facts = nodes[node.name];
-      facts.insert(node.facts.begin(), node.facts.end());
-      if (const auto said = input.node_facts.find(node.name); said != input.node_facts.end()) {
-        for (const auto& [key, value] : said->second) facts[key] = value;
-      }
+  auto nodes = NodesOf(report->arm, input);
+  if (report->against) {
+    for (auto& [name, node] : NodesOf(*report->against, input)) {
+      const auto [at, is_new] = nodes.try_emplace(name, node);
+      if (is_new || at->second.facts == node.facts) continue;
+      // One node that was not the same for both.
+      node.name = fmt::format("{} of {}", name, report->against->name);
+      nodes.emplace(node.name, node);
     }
   }
-  for (auto& [name, facts] : nodes) headline.nodes.push_back({.name = name, .facts = facts});
+  for (auto& [name, node] : nodes) headline.nodes.push_back(std::move(node));
   auto line = HeadlineText(headline);
   if (const Status said = CheckSaidFacts(input.facts); !said.ok()) {
     report->no_headline = said.message();

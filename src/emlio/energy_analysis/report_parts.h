@@ -21,6 +21,8 @@ std::vector<const RunFigures*> GoodRuns(const std::vector<RunFigures>& runs);
 std::vector<const RunFigures*> JobRuns(const std::vector<RunFigures>& runs);
 // The good ones among them: means are of these.
 std::vector<const RunFigures*> CountedRuns(const std::vector<RunFigures>& runs);
+// These or, where no run counts, the job's: what there is of them says why.
+std::vector<const RunFigures*> ShownRuns(const Arm& arm);
 // The domains that its total is the sum of, as "node/domain".
 std::set<std::string> SummedDomains(const RunFigures& run);
 // What users say comes first; what windows counted stands in for what nobody said.

@@ -52,6 +52,10 @@ std::vector<const RunFigures*> CountedRuns(const std::vector<RunFigures>& runs) 
   return counted;
 }
 
+std::vector<const RunFigures*> ShownRuns(const Arm& arm) {
+  return arm.good > 0 ? CountedRuns(arm.runs) : JobRuns(arm.runs);
+}
+
 std::set<std::string> SummedDomains(const RunFigures& run) {
   std::set<std::string> summed;
   for (const NodeFigures& node : run.nodes) {

@@ -244,6 +244,91 @@ TEST(ReportTest, RatiosOfDifferentWorkAreDoubted) {
   EXPECT_THAT(MakeReport(input).warnings, ElementsAre(HasSubstr("the same number of samples")));
 }
 
+TEST(ReportTest, ThereIsNoRatioOfTotalsThatAreSumsOfDifferentThings) {
+  ReportInput input = SomeInput();
+  input.baseline.reset();
+  input.against = SomeRuns("s", 90, 200);
+  input.against_name = "slow";
+  ASSERT_EQ(MakeReport(input).ratios.size(), 3u);
+  ReportInput kinds = input;
+  for (RunFigures& run : kinds.against) run.nodes[0].domains.pop_back();
+  EnergyReport report = MakeReport(kinds);
+  EXPECT_THAT(report.ratios, IsEmpty());
+  EXPECT_THAT(report.warnings,
+              ElementsAre(AllOf(HasSubstr("no ratio: "),
+                                HasSubstr("these runs: 1 node with dram+package; slow: 1 node with "
+                                          "package"))));
+  EXPECT_THAT(report.no_headline, HasSubstr("comparison.ratios"));
+  ReportInput nodes = input;
+  for (RunFigures& run : nodes.against) {
+    run.nodes.push_back(run.nodes[0]);
+    run.nodes[1].name = "node2";
+  }
+  report = MakeReport(nodes);
+  EXPECT_THAT(report.ratios, IsEmpty());
+  EXPECT_THAT(report.warnings, ElementsAre(HasSubstr("slow: 2 nodes with dram+package")));
+  // Names are of no matter: two hosts may be compared.
+  for (RunFigures& run : input.against) run.nodes[0].name = "node2";
+  EXPECT_EQ(MakeReport(input).ratios.size(), 3u);
+}
+
+TEST(ReportTest, AFactThatRunsDoNotSayAlikeIsMissingFromTheHeadline) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.facts["path.cache"] = "cold";
+    run.facts["work.model"] = "none";
+    run.nodes[0].facts = {{"system.governor", "performance"}, {"system.turbo", "off"}};
+  }
+  EXPECT_EQ(MakeReport(input).headline_parts.facts.at("path.cache"), "cold");
+  input.runs[1].facts["path.cache"] = "warm";
+  input.runs[0].facts.erase("work.model");
+  input.runs[1].nodes[0].facts = {{"system.governor", "powersave"}};
+  const EnergyReport report = MakeReport(input);
+  EXPECT_FALSE(report.headline_parts.facts.contains("path.cache"));
+  EXPECT_FALSE(report.headline_parts.facts.contains("work.model"));
+  EXPECT_THAT(report.headline_parts.nodes[0].facts, IsEmpty());
+  EXPECT_THAT(
+      report.no_headline,
+      AllOf(HasSubstr("path.cache (cold or warm; runs r0 and r1 differ)"),
+            HasSubstr("work.model (that was trained, or none; run r0 does not say it)"),
+            HasSubstr("node node1: system.governor (of CPU frequencies; runs r0 and r1 differ)"),
+            HasSubstr("node node1: system.turbo (on or off; run r1 does not say it)")));
+  EXPECT_THAT(TextOf(DocumentOf(report)),
+              HasSubstr("governor (of CPU frequencies; runs r0 and r1 differ)"));
+  // What users say comes first, and runs that do not count are of no matter.
+  ReportInput said = input;
+  said.facts["path.cache"] = "cold";
+  said.node_facts["node1"]["system.turbo"] = "on";
+  const EnergyReport of_said = MakeReport(said);
+  EXPECT_EQ(of_said.headline_parts.facts.at("path.cache"), "cold");
+  EXPECT_EQ(of_said.headline_parts.nodes[0].facts.at("system.turbo"), "on");
+  EXPECT_THAT(of_said.no_headline, Not(HasSubstr("path.cache")));
+  EXPECT_THAT(of_said.no_headline, Not(HasSubstr("system.turbo")));
+  input.runs[0].failure = input.runs[1].failure = "exit status 1";
+  const EnergyReport failed = MakeReport(input);
+  EXPECT_EQ(failed.headline_parts.facts.at("path.cache"), "cold");
+  EXPECT_EQ(failed.headline_parts.nodes[0].facts.at("system.governor"), "performance");
+}
+
+TEST(ReportTest, NodesThatRunsAreComparedWithAreDescribedToo) {
+  ReportInput input = SomeInput();
+  input.against = SomeRuns("s", 90, 200);
+  input.against_name = "slow";
+  const auto names = [&] {
+    std::vector<std::string> nodes;
+    for (const HeadlineNode& node : MakeReport(input).headline_parts.nodes) {
+      nodes.push_back(node.name);
+    }
+    return nodes;
+  };
+  EXPECT_THAT(names(), ElementsAre("node1"));  // the same in both
+  for (RunFigures& run : input.against) run.nodes[0].facts["system.governor"] = "powersave";
+  EXPECT_THAT(names(), ElementsAre("node1", "node1 of slow"));
+  for (RunFigures& run : input.against) run.nodes[0].name = "node2";
+  EXPECT_THAT(names(), ElementsAre("node1", "node2"));
+  EXPECT_THAT(MakeReport(input).no_headline, HasSubstr("node node2: system.turbo"));
+}
+
 TEST(ReportTest, RunsAreListedInTheOrderInWhichTheyWereMade) {
   ReportInput input = SomeInput();
   for (size_t i = 0; i < input.runs.size(); ++i) {
@@ -449,6 +534,17 @@ TEST(ReportTest, CountersAreComparedWithIntegratedPower) {
   EXPECT_THAT(text, HasSubstr("outside the total: the same GPU"));
   for (RunFigures& run : input.runs) run.nodes[0].domains.back().figure.joules = 190;
   EXPECT_FALSE(MakeReport(input).counter_checks[0].warns);
+  const char* const kGap = "quality.counter_vs_power";
+  EXPECT_EQ(MakeReport(input).headline_parts.facts.at(kGap), "at most 1.6 %");
+  EXPECT_EQ(MakeReport(SomeInput()).headline_parts.facts.at(kGap), "none: no GPU has both");
+  // That one of both is n/a does not mean that there are not both.
+  input.runs[0].nodes[0].domains.back().figure = {.cause = "a gap"};
+  EXPECT_EQ(MakeReport(input).headline_parts.facts.at(kGap),
+            "at most 1.6 %, where both have joules");
+  for (RunFigures& run : input.runs) run.nodes[0].domains.back().figure = {.cause = "a gap"};
+  EXPECT_THAT(
+      MakeReport(input).no_headline,
+      AllOf(HasSubstr(kGap), HasSubstr("a GPU has both, but joules of one of them are n/a")));
 }
 
 TEST(ReportTest, ModelledAndAllocatedJoulesAreInTablesOfTheirOwn) {
