@@ -205,6 +205,26 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
     )
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_memory_is_looked_at_ends_everything(
+    emlio_bin: str, tmp_path: Path, host: EnergyHost, number: signal.Signals
+) -> None:
+    ran = tmp_path / "ran"
+    with subprocess.Popen(
+        [
+            *(emlio_bin, "energy", "record", "--memory-check", "always", "--no-store"),
+            *("--root", str(host.root), "--", "touch", str(ran)),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert "under load" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == -number
+    assert not ran.exists()
+
+
 def test_a_command_gets_a_signal_of_timeout_once(emlio_bin: str) -> None:
     # It counts until some time after the first.
     script = (

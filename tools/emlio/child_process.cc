@@ -51,6 +51,13 @@ bool WasToldToo(const signalfd_siginfo& info, pid_t child) {
   return Ignores(sender, static_cast<int>(info.ssi_signo));
 }
 
+sigset_t Wanted() {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, number);
+  return wanted;
+}
+
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
@@ -72,9 +79,7 @@ void PrepareStandardStreams() {
 }
 
 ChildProcess::ChildProcess() {
-  sigset_t wanted;
-  sigemptyset(&wanted);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&wanted, number);
+  const sigset_t wanted = Wanted();
   // What the program began with: an earlier one has left its signals blocked.
   static const sigset_t began_with = [] {
     sigset_t mask;
@@ -93,6 +98,10 @@ ChildProcess::~ChildProcess() {
 
 Status ChildProcess::Start(const std::vector<std::string>& argv, bool output_to_stderr) {
   if (signal_fd_ < 0) return IoError("no file descriptor is left for signals (signalfd)");
+  // Who told this process to end before there was a command told nobody else: that ends it here.
+  const sigset_t wanted = Wanted();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  pthread_sigmask(SIG_BLOCK, &wanted, nullptr);
   std::vector<char*> words;
   words.reserve(argv.size() + 1);
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));

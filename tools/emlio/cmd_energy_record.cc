@@ -209,8 +209,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const ::emlio::tool::Report report(command.json);
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
   if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
-  ChildProcess child;  // before any thread
-  CheckMemory(command.source.host, command.memory_check);
+  CheckMemory(command.source.host, command.memory_check);  // a signal ends it, and this process
+  ChildProcess child;                                      // before any thread that stays
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
 
   energy::MonitorOptions options;

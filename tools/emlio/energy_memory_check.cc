@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "console.h"
 #include "emlio/base/clock.h"
+#include "emlio/base/file.h"
 #include "emlio/base/log.h"
 #include "emlio/energy/activity.h"
 #include "emlio/energy/detect.h"
+#include "emlio/energy/host_share.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/self_check.h"
 
@@ -25,8 +29,10 @@ constexpr int64_t kIntervalNs = 20 * kNsPerMs;
 constexpr int64_t kIdleNs = kNsPerSecond;
 constexpr int64_t kLoadNs = 3 * kNsPerSecond / 2;
 constexpr auto kLook = std::chrono::milliseconds(300);
-// Of a host that does more, memory may be busy already: it would not rise.
+// Of a host that does more, memory may be busy already, which takes but a few CPUs: it would not
+// rise.
 constexpr double kIdleShare = 0.1;
+constexpr double kIdleCpus = 0.5;
 
 bool HasDram(const std::vector<energy::Meter>& meters) {
   return std::any_of(meters.begin(), meters.end(), [](const energy::Meter& meter) {
@@ -39,8 +45,8 @@ bool IsIdle(const std::string& root) {
   std::this_thread::sleep_for(kLook);
   const energy::Activity used = energy::Between(before, energy::ReadActivity(root));
   const double cpus = static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  return used.cpu_seconds &&
-         *used.cpu_seconds < kIdleShare * cpus * std::chrono::duration<double>(kLook).count();
+  return used.cpu_seconds && *used.cpu_seconds < std::min(kIdleShare * cpus, kIdleCpus) *
+                                                     std::chrono::duration<double>(kLook).count();
 }
 
 Status Check(const energy::Host& host) {
@@ -76,9 +82,27 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
     if (!HasDram(found.meters)) return;
     if (when == MemoryCheck::kAuto && !energy::HasUncheckedDram(host.root, found.meters)) return;
   }
-  if (when == MemoryCheck::kAuto && !IsIdle(host.root)) {
-    Say("emlio: whether counters of memory rise under load was not looked at, for this host is "
-        "busy: they are believed; on an idle host: emlio energy doctor\n");
+  if (when == MemoryCheck::kAuto) {
+    std::string_view why;
+    if (!energy::CanLoadAllMemory()) {
+      why = "this process may not use all CPUs, or little memory is free";
+    } else if (!IsIdle(host.root)) {
+      why = "this host is busy";
+    }
+    if (!why.empty()) {
+      Say("emlio: whether counters of memory rise under load was not looked at, for {}: they are "
+          "believed; on an idle host: emlio energy doctor\n",
+          why);
+      return;
+    }
+  }
+  // Beside another's load memory is not at rest.
+  const auto directory = energy::RuntimeDirectory();
+  const Result<std::unique_ptr<DirectoryLock>> alone =
+      directory.ok() ? DirectoryLock::Take(*directory) : directory.status();
+  if (!alone.ok()) {
+    LogWarning("what counters of memory show under load is not looked at: {}",
+               alone.status().ToString());
     return;
   }
   Say("emlio: memory is put under load for {:g} s, once after each start of this host, to see "
