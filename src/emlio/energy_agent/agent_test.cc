@@ -78,7 +78,7 @@ class ScriptedAgent {
         for (const AnyMessage& answer : answers) {
           transport::Message out;
           out.header = Buffer::Of(Encode(answer));
-          EXPECT_EQ(listener_->Send(event.connection, &out), transport::SendResult::kSent);
+          (void)listener_->Send(event.connection, &out);  // who asked may have gone
         }
       }
     }
