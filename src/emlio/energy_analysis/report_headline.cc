@@ -149,8 +149,8 @@ Facts KnownFacts(const EnergyReport& report, Facts* reasons) {
   // In the order in which they were made, in whatever order they were asked for.
   std::vector<const RunFigures*> by_time;
   for (const RunFigures& run : report.arm.runs) by_time.push_back(&run);
-  std::stable_sort(by_time.begin(), by_time.end(), [](const RunFigures* a, const RunFigures* b) {
-    return a->started_wall_ns < b->started_wall_ns;
+  std::sort(by_time.begin(), by_time.end(), [](const RunFigures* a, const RunFigures* b) {
+    return std::pair(a->started_wall_ns, a) < std::pair(b->started_wall_ns, b);
   });
   for (const RunFigures* run : by_time) all.Add(*run);
   facts["statistics.run_ids"] = fmt::format("{}", fmt::join(all.ids, ", "));
