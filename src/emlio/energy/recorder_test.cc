@@ -347,7 +347,7 @@ TEST_F(RecorderTest, ACounterThatFreezesInMidRunIsBelievedOnlyIfItCatchesUp) {
 TEST_F(RecorderTest, ACounterThatDiesJustBeforeTheEndIsNotBelieved) {
   for (const auto& [dies, ends] : {std::pair{8.2, 10.0}, {8.26, 10.0}, {1.2, 3.0}, {1.25, 3.0}}) {
     StartOver();
-    AddPackage([dies = dies](double t) { return 50 * std::min(t, dies); });
+    AddPackage([until = dies](double t) { return 50 * std::min(t, until); });
     Add(MakeDomain(DomainKind::kDram, "powercap", 0, -1),
         [](double t) { return static_cast<uint64_t>(10e6 * t); });
     Run(ends);
@@ -499,7 +499,7 @@ TEST_F(RecorderTest, MemoryIsBelievedBetweenItsLimitsOnly) {
     Domain dram = MakeDomain(DomainKind::kDram, "powercap", 0, -1);
     dram.plausible_from_watts = 0.5;
     dram.plausible_watts = 30;
-    Add(dram, [watts = watts](double t) { return static_cast<uint64_t>(watts * 1e6 * t); });
+    Add(dram, [draws = watts](double t) { return static_cast<uint64_t>(draws * 1e6 * t); });
     Run(10);
     const auto energies = Window(1, 9);
     EXPECT_EQ(energies[1].state, plausible ? State::kMeasured : State::kImplausible);
