@@ -109,7 +109,7 @@ TEST(MonitorTest, WhatIsOpenIsCutOffWhenItStops) {
   auto monitor = Monitor::Start(Options(host));
   ASSERT_TRUE(monitor.ok());
   const WindowId id = (*monitor)->Open(Label("open"));
-  Sleep(300);
+  Sleep(1000);  // long beside what a late sample makes uncertain
   const auto so_far = (*monitor)->Report(id);
   EXPECT_MEASURED(so_far);
   EXPECT_TRUE(so_far->cut);
