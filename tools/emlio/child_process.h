@@ -22,8 +22,8 @@ inline constexpr int kExitNotFound = 127;
 // the number of a standard stream that whoever started this process closed: it would be written to.
 void PrepareStandardStreams();
 
-// A command that runs beside what this process does. While one exists, SIGINT and SIGTERM do not
-// end this process: they end the command, which they are passed on to unless it has got them
+// A command that runs beside what this process does. Once it runs, SIGINT and SIGTERM do not end
+// this process: they end the command, which they are passed on to unless it has got them
 // itself: from the terminal, or from a sender that told the whole process group, as timeout(1)
 // does. That shows by the sender being the leader of the group and ignoring the signal, which would
 // have ended it, too; who tells a group in another way makes the command get it twice. One at a
@@ -39,7 +39,8 @@ class ChildProcess {
 
   // Runs `argv`, found in $PATH, with this process's files and environment, and the signals that
   // this process began with; `output_to_stderr`: what it writes on standard output goes to standard
-  // error. kNotFound, kPermissionDenied or kIo. Once.
+  // error. A signal that came before there was a command ends this process instead. kNotFound,
+  // kPermissionDenied or kIo. Once.
   Status Start(const std::vector<std::string>& argv, bool output_to_stderr);
   // Until the command ended (true) or so much time passed; < 0: any.
   bool Wait(int timeout_ms);

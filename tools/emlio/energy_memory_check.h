@@ -11,7 +11,9 @@ namespace emlio::tool {
 
 // When memory is put under load before a command is measured, to see whether its counters rise.
 enum class MemoryCheck {
-  kAuto,    // once after each start of this host, if it is idle; not with another root than its own
+  // Once after each start of this host, if it is idle and this process can reach all its memory
+  // (energy::CanLoadAllMemory); not with another root than its own.
+  kAuto,
   kAlways,  // now
   kNever,
 };
