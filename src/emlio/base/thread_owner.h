@@ -27,8 +27,8 @@ class ThreadOwner {
   explicit ThreadOwner(std::unique_ptr<State> state) : state_(std::move(state)), pid_(getpid()) {}
   ~ThreadOwner() {
     if (in_child()) {
-      // It can be neither joined nor woken: it is in the other process.
-      if (thread_.joinable()) thread_.Detach();
+      // It can be neither joined nor detached nor woken: it is in the other process.
+      new Thread(std::move(thread_));
       (void)state_.release();
       return;
     }

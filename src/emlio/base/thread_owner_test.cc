@@ -8,7 +8,6 @@
 
 #include <memory>
 
-#include "emlio/base/fork_testing.h"
 #include "emlio/base/mutex.h"
 
 namespace emlio {
@@ -63,7 +62,6 @@ TEST(ThreadOwnerTest, WithoutAThreadTheStateIsDestroyedAllTheSame) {
 }
 
 TEST(ThreadOwnerTest, AChildMadeByForkTouchesNothing) {
-  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   int destroyed = 0;
   auto owner = std::make_unique<ThreadOwner<Counted>>(std::make_unique<Counted>(&destroyed));
   ASSERT_TRUE(owner->Start("counted").ok());

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "emlio/base/fork_testing.h"
 #include "emlio/base/mutex.h"
 #include "emlio/energy/epoch_observer.h"
 #include "emlio/energy/testing/live_host.h"
@@ -159,7 +158,6 @@ TEST(MonitorTest, AWindowShorterThanAnIntervalHasNoJoules) {
 }
 
 TEST(MonitorTest, AChildOfForkRecordsNothingAndHangsNowhere) {
-  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   LiveHost host;
   auto monitor = Monitor::Start(Options(host));
   ASSERT_TRUE(monitor.ok());

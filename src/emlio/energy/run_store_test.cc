@@ -13,7 +13,6 @@
 #include <limits>
 #include <thread>
 
-#include "emlio/base/fork_testing.h"
 #include "emlio/base/log.h"
 #include "emlio/energy/detect.h"
 #include "emlio/energy/sqlite.h"
@@ -663,7 +662,6 @@ TEST_F(RunStoreTest, AStoreThatCannotBeWrittenDoesNotKeepTheProgramFromEnding) {
 }
 
 TEST_F(RunStoreTest, AChildMadeByForkLeavesTheFileAlone) {
-  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   const auto store = Open();
   ASSERT_TRUE(store->BeginRun(SomeRun("a")).ok());
   const int64_t node = *store->AddNode("a", SomeNode("n"));

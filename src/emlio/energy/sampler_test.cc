@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "emlio/base/fork_testing.h"
 
 namespace emlio::energy {
 namespace {
@@ -213,7 +212,6 @@ TEST(SamplerTest, AHostWithoutMetersIsSampledAllTheSame) {
 }
 
 TEST(SamplerTest, AForkedChildSaysThatItDoesNotSample) {
-  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   auto sampler = StartSampler();
   for (int round = 0; round < 20; ++round) {
     const pid_t child = fork();

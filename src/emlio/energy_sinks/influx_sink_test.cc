@@ -9,7 +9,6 @@
 
 #include <numeric>
 
-#include "emlio/base/fork_testing.h"
 #include "emlio/energy/testing/store_file.h"
 #include "emlio/energy_sinks/influx_answer.h"
 #include "emlio/energy_sinks/testing/scripted_influx.h"
@@ -262,7 +261,6 @@ TEST_F(InfluxSinkTest, AnUnavailableDomainHasNoFieldButItsState) {
 }
 
 TEST_F(InfluxSinkTest, AChildMadeByForkSendsNothing) {
-  EMLIO_SKIP_WHERE_FORKS_FORGET_THREADS();
   auto sink = Start(Quick());
   Append(*sink, 0, 1);
   const pid_t child = fork();
