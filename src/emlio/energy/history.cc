@@ -294,13 +294,25 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
     }
   };
   see(a, b);
-  if (const auto before = KnotBefore(from, domain)) see(At(*before, domain), a);
-  if (const auto after = KnotAfter(*to, domain)) see(b, At(*after, domain));
-  const double change_watts = most > least ? most - least : 0;
-  point.uncertainty_joules =
+  const auto before = KnotBefore(from, domain);
+  const auto after = KnotAfter(*to, domain);
+  if (before) see(At(*before, domain), a);
+  if (after) see(b, At(*after, domain));
+  // Nothing to compare with: all of it may have been used in a moment.
+  if (!before && !after) least = 0;
+  // Of a power that begins or ends in this interval, its mean shows a part: the smaller, the nearer
+  // to the end that has no neighbour. All that it may have added is `seen_watts` over the interval.
+  const double seen_watts = most > least ? most - least : 0;
+  double change_watts = seen_watts;
+  if (!before && share > 0) change_watts /= share;
+  if (!after) change_watts /= 1 - share;
+  const double change_joules =
       change_watts *
       (share * (1 - share) * length * 1e-9 +
        Seconds(std::max(domains_[domain].refresh_ns, domains_[domain].update_period_ns)));
+  const bool partly_seen = !before || !after;
+  point.uncertainty_joules =
+      partly_seen ? std::fmin(change_joules, seen_watts * length * 1e-9) : change_joules;
   return point;
 }
 

@@ -193,6 +193,50 @@ TEST_F(RecorderTest, TheUncertaintyCoversTheErrorOfAnyWindow) {
   }
 }
 
+// As of windows that are asked for at once: what comes before the first sample and after the last
+// one is not known. One step at any moment, edges at any moment of the first and last interval.
+TEST_F(RecorderTest, TheUncertaintyCoversEdgesWhereSamplesBeginAndEnd) {
+  int told = 0;
+  for (const double other_watts : {0.0, 20.0, 420.0}) {
+    for (int step_ms = 1; step_ms < 2000; step_ms += step_ms == 199 ? 1602 : 2) {
+      const auto truth = [&](double t) {
+        const double step = step_ms * 1e-3;
+        return t < step ? other_watts * t : other_watts * step + 120 * (t - step);
+      };
+      StartOver();
+      AddPackage(truth);
+      Recorder recorder("node", std::move(meters_), options_, clock_);
+      recorder.TakeSample();
+      for (int tick = 0; tick < 20; ++tick) {
+        clock_.AdvanceNs(100 * kNsPerMs);
+        recorder.TakeSample();
+      }
+      for (int edge_ms = 0; edge_ms < 100; edge_ms += 3) {
+        for (const bool at_begin : {true, false}) {
+          const double begin = at_begin ? edge_ms * 1e-3 : 1;
+          const double end = at_begin ? 1 : 2 - edge_ms * 1e-3;
+          const Energy energy =
+              recorder.Window(std::llround(begin * 1e9), std::llround(end * 1e9))[0];
+          if (!energy.joules) continue;
+          ++told;
+          EXPECT_LE(std::abs(*energy.joules - (truth(end) - truth(begin))),
+                    energy.uncertainty_joules + 1e-6)
+              << other_watts << " W until " << step_ms << " ms, from " << begin << " to " << end;
+        }
+      }
+    }
+  }
+  EXPECT_GT(told, 30'000);
+}
+
+TEST_F(RecorderTest, OfOneIntervalAloneNothingTellsWhenItsEnergyWasUsed) {
+  AddPackage([](double t) { return t < 0.09 ? 0 : 5000 * (t - 0.09); });
+  Run(0.1);
+  const Energy energy = Window(0.04, 0.1)[0];
+  EXPECT_EQ(energy.state, State::kBelowResolution);
+  EXPECT_GE(energy.uncertainty_joules, 50 * 0.4);
+}
+
 TEST_F(RecorderTest, ASlowUpdatePeriodIsInTheUncertainty) {
   // 20 W until 4 s, then 200 W: how late the counter is matters where power changes.
   const auto joules = [](double t) { return t < 4 ? 20 * t : 80 + 200 * (t - 4); };
