@@ -34,12 +34,6 @@ constexpr auto kLook = std::chrono::milliseconds(300);
 constexpr double kIdleShare = 0.1;
 constexpr double kIdleCpus = 0.5;
 
-bool HasDram(const std::vector<energy::Meter>& meters) {
-  return std::any_of(meters.begin(), meters.end(), [](const energy::Meter& meter) {
-    return meter.domain.kind == energy::DomainKind::kDram && meter.counter != nullptr;
-  });
-}
-
 bool IsIdle(const std::string& root) {
   const energy::Activity before = energy::ReadActivity(root);
   std::this_thread::sleep_for(kLook);
@@ -79,7 +73,7 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
   if (when == MemoryCheck::kNever || (when == MemoryCheck::kAuto && host.root != "/")) return;
   {
     const energy::Detection found = energy::Detect(host);
-    if (!HasDram(found.meters)) return;
+    if (std::none_of(found.meters.begin(), found.meters.end(), energy::IsCountedDram)) return;
     if (when == MemoryCheck::kAuto && !energy::HasUncheckedDram(host.root, found.meters)) return;
   }
   if (when == MemoryCheck::kAuto) {

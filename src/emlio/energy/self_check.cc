@@ -71,10 +71,6 @@ Result<std::string> DramChecksPath(const std::string& root) {
   return fmt::format("{}/memory-{}", directory, ToHex(Xxh3(key.data(), key.size())));
 }
 
-bool IsCountedDram(const Meter& meter) {
-  return meter.domain.kind == DomainKind::kDram && meter.counter != nullptr;
-}
-
 // By domain; none when nothing is kept, or nothing that can be read.
 std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
   std::map<std::string, DramCheck> kept;
@@ -105,6 +101,10 @@ double Watts(const Energy& energy, const WindowReport& window) {
 }
 
 }  // namespace
+
+bool IsCountedDram(const Meter& meter) {
+  return meter.domain.kind == DomainKind::kDram && meter.counter != nullptr;
+}
 
 void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns) {
   std::vector<Watched> watched;

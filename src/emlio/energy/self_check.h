@@ -41,6 +41,9 @@ struct DramCheck {
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<void()>& load);
 
+// Whether a meter is a counter of memory: one that such a check is about.
+bool IsCountedDram(const Meter& meter);
+
 // Keeps what was found out for those who measure this host until its next start, in place of what
 // was found out before; also that it is unknown.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
