@@ -14,11 +14,9 @@
 
 #include "console.h"
 #include "emlio/base/clock.h"
-#include "emlio/base/file.h"
 #include "emlio/base/log.h"
 #include "emlio/energy/activity.h"
 #include "emlio/energy/detect.h"
-#include "emlio/energy/host_share.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/self_check.h"
 
@@ -90,10 +88,7 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
       return;
     }
   }
-  // Beside another's load memory is not at rest.
-  const auto directory = energy::RuntimeDirectory();
-  const Result<std::unique_ptr<DirectoryLock>> alone =
-      directory.ok() ? DirectoryLock::Take(*directory) : directory.status();
+  const auto alone = energy::LockDramChecks(host.root);
   if (!alone.ok()) {
     LogWarning("what counters of memory show under load is not looked at: {}",
                alone.status().ToString());
