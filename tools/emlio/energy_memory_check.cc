@@ -60,10 +60,22 @@ Status Check(const energy::Host& host) {
 }  // namespace
 
 Result<MemoryCheck> ParseMemoryCheck(std::string_view name) {
-  if (name == "auto") return MemoryCheck::kAuto;
-  if (name == "always") return MemoryCheck::kAlways;
-  if (name == "never") return MemoryCheck::kNever;
+  for (const MemoryCheck check : {MemoryCheck::kAuto, MemoryCheck::kAlways, MemoryCheck::kNever}) {
+    if (name == MemoryCheckName(check)) return check;
+  }
   return InvalidArgument(fmt::format("'{}' is none of auto, always and never", name));
+}
+
+std::string_view MemoryCheckName(MemoryCheck check) {
+  switch (check) {
+    case MemoryCheck::kAuto:
+      return "auto";
+    case MemoryCheck::kAlways:
+      return "always";
+    case MemoryCheck::kNever:
+      return "never";
+  }
+  return "never";
 }
 
 void CheckMemory(const energy::Host& host, MemoryCheck when) {
