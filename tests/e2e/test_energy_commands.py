@@ -325,6 +325,7 @@ def test_memory_is_looked_at_before_the_first_run_of_an_experiment(
     sleep = ["--", "sleep", seconds]
     done = emlio("energy", subcommand, *args, "always", *sleep, code=1)
     assert done.stderr.count("memory is put under load") == 1
+    assert "once after each start" not in done.stderr  # it is each time that this is asked for
     assert done.stderr.count("under a memory load: flat") == 2
     with contextlib.closing(sqlite3.connect(store)) as database:
         domains = database.execute("SELECT facts FROM domain WHERE kind = 'dram'").fetchall()

@@ -106,9 +106,9 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
                alone.status().ToString());
     return;
   }
-  Say("emlio: memory is put under load for {:g} s, once after each start of this host, to see "
-      "whether its counters rise\n",
-      static_cast<double>(kLoadNs) * 1e-9);
+  Say("emlio: memory is put under load for {:g} s{}, to see whether its counters rise\n",
+      static_cast<double>(kLoadNs) * 1e-9,
+      when == MemoryCheck::kAuto ? ", once after each start of this host" : "");
   if (const Status status = Check(host); !status.ok()) {
     LogWarning("what counters of memory show under load is not known: {}", status.ToString());
   }
