@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from command_line import DEADLINE_S, Emlio, Energy
+from command_line import DEADLINE_S, Emlio, Energy, environment
 from daemon_process import Serve
 from energy_agents import running_agent
 from energy_host import TWO_SOCKETS_WATTS, EnergyHost, Zone, two_sockets
@@ -206,18 +206,18 @@ def test_a_signal_ends_the_command_and_keeps_the_results(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("subcommand", ["record", "baseline", "stages", "agent"])
 def test_a_signal_while_memory_is_looked_at_ends_everything(
-    emlio_bin: str, tmp_path: Path, host: EnergyHost, number: signal.Signals
+    emlio_bin: str, tmp_path: Path, host: EnergyHost, subcommand: str, number: signal.Signals
 ) -> None:
     ran = tmp_path / "ran"
-    with subprocess.Popen(
-        [
-            *(emlio_bin, "energy", "record", "--memory-check", "always", "--no-store"),
-            *("--root", str(host.root), "--", "touch", str(ran)),
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [emlio_bin, "energy", subcommand, "--memory-check", "always"]
+    command += ["--root", str(host.root)]
+    if subcommand == "agent":
+        command += ["--ready-file", str(ran)]
+    else:
+        command += ["--store", str(tmp_path / "energy.db"), "--", "touch", str(ran)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "under load" in process.stderr.readline()
         process.send_signal(number)
@@ -313,6 +313,44 @@ def test_memory_that_does_not_rise_is_shown_and_not_summed(
     assert energy("record", *sleep)["total"]["joules"] is None
     done = emlio("energy", "record", "--require-measured", *sleep, code=3)
     assert "does not rise" in done.stderr
+
+
+@pytest.mark.parametrize("runs", [("baseline", "0.3"), ("stages", "0.1")])
+def test_memory_is_looked_at_before_the_first_run_of_an_experiment(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, runs: tuple[str, str]
+) -> None:
+    subcommand, seconds = runs
+    store = tmp_path / "energy.db"
+    args = ["--root", host.root, "--store", store, "--memory-check"]
+    sleep = ["--", "sleep", seconds]
+    done = emlio("energy", subcommand, *args, "always", *sleep, code=1)
+    assert done.stderr.count("memory is put under load") == 1
+    assert "once after each start" not in done.stderr  # it is each time that this is asked for
+    assert done.stderr.count("under a memory load: flat") == 2
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        domains = database.execute("SELECT facts FROM domain WHERE kind = 'dram'").fetchall()
+    assert domains
+    assert all(json.loads(facts)["memory_load"] == "flat" for (facts,) in domains)
+
+
+def test_an_agent_looks_at_memory_when_it_is_told_to(
+    emlio_bin: str,
+    tmp_path: Path,
+    energy: Energy,
+    host: EnergyHost,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", environment(tmp_path)["XDG_RUNTIME_DIR"])
+    root = ("--root", host.root)
+    sleep = ("--", "sleep", "0.5")
+    with running_agent(emlio_bin, tmp_path, *root):
+        pass
+    unchecked = energy("record", *root, *sleep)
+    assert of(unchecked, "dram-0")["facts"]["memory_load"] == "not checked"
+    with running_agent(emlio_bin, tmp_path, *root, "--memory-check", "always"):
+        pass
+    checked = energy("record", *root, *sleep)
+    assert of(checked, "dram-0")["facts"]["memory_load"] == "flat"
 
 
 def test_limits_of_memory_are_options(emlio: Emlio, energy: Energy, host: EnergyHost) -> None:

@@ -66,6 +66,14 @@ void AddEnergySampling(CLI::App* sub, EnergySource& source) {
       ->capture_default_str();
 }
 
+void AddMemoryCheck(CLI::App* sub, MemoryCheck* check) {
+  AddNamed(
+      sub, "--memory-check", &ParseMemoryCheck, [check](MemoryCheck given) { *check = given; },
+      fmt::format("Whether memory is put under load before, to see if its counters rise: auto "
+                  "(once after each start of an idle host), always, never [{}]",
+                  MemoryCheckName(*check)));
+}
+
 void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks) {
   energy_sinks::InfluxOptions& influx = sinks.influx;
   auto* url = sub->add_option("--influx-url", influx.url,
@@ -158,11 +166,7 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
       "--node that is in the total has a hardware counter");
   sub->add_flag("--allow-gaps", command.allow_gaps,
                 "Show the joules of the rest where more than 1 % of the time is not known");
-  AddNamed(
-      sub, "--memory-check", &ParseMemoryCheck,
-      [&command](MemoryCheck check) { command.memory_check = check; },
-      "Whether memory is put under load before, to see if its counters rise: auto (once after each "
-      "start of an idle host), always, never [auto]");
+  AddMemoryCheck(sub, &command.memory_check);
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
   auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
   sub->add_flag_callback(
@@ -196,6 +200,7 @@ CLI::App* AddAgent(CLI::App* energy, EnergyAgentCommand& command) {
       ->type_name("NAME");
   AddReadyFile(sub, &command.ready_file);
   AddEnergySampling(sub, command.source);
+  AddMemoryCheck(sub, &command.memory_check);
   AddSampleSinks(sub, command.sinks);
   AddJson(sub, &command.json);
   return sub;

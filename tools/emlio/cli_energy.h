@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "energy_memory_check.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -21,6 +23,8 @@ struct EnergySource;
 void AddEnergySource(CLI::App* sub, EnergySource& source);
 // The same, and how often they are read.
 void AddEnergySampling(CLI::App* sub, EnergySource& source);
+// --memory-check, whose default is what `check` is.
+void AddMemoryCheck(CLI::App* sub, MemoryCheck* check);
 // Options that say where samples go beside a store.
 struct SampleSinkOptions;
 void AddSampleSinks(CLI::App* sub, SampleSinkOptions& sinks);

@@ -24,6 +24,7 @@ constexpr Bounds<int64_t> kBlocks{.lowest = 30, .highest = 100'000};
 void AddMeasuredRuns(CLI::App* sub, EnergyRecordCommand& run) {
   AddEnergySampling(sub, run.source);
   AddEnergyNodes(sub, run);
+  AddMemoryCheck(sub, &run.memory_check);
   AddEnergyStore(sub, &run.store);
 }
 

@@ -28,6 +28,7 @@ using nlohmann::ordered_json;
 int RunEnergyAgent(const EnergyAgentCommand& command) {
   const ::emlio::tool::Report report(command.json);
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
+  CheckMemory(command.source.host, command.memory_check);  // a signal ends it, and this process
   const InterruptFlag interrupt;
   ordered_json json = {{"version", EMLIO_VERSION}};
   const auto fail = [&](const Status& status) {

@@ -65,6 +65,7 @@ Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experim
 int RunEnergyBaseline(const EnergyBaselineCommand& command) {
   const ::emlio::tool::Report report(command.json);
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
+  CheckMemory(command.run.source.host, command.run.memory_check);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json runs = ordered_json::array();
   const Status taken = TakeRuns(command, experiment, &runs);

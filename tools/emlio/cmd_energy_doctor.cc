@@ -62,7 +62,12 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bo
       });
   const int64_t begin_ns = SystemClock().NowNs();
   EMLIO_ASSIGN_OR_RETURN(diagnosis.idle, monitor.Between(begin_ns, begin_ns + kIdleNs));
-  if (has_dram && load_memory) {
+  const auto alone = has_dram && load_memory ? energy::LockDramChecks(root)
+                                             : Result<std::unique_ptr<DirectoryLock>>(nullptr);
+  if (!alone.ok()) {
+    LogWarning("what counters of memory show under load is not looked at: {}",
+               alone.status().ToString());
+  } else if (has_dram && load_memory) {
     EMLIO_ASSIGN_OR_RETURN(
         diagnosis.dram, energy::CheckDram(monitor, kIdleNs, [] { energy::LoadMemory(kLoadNs); }));
     if (const Status kept = energy::KeepDramChecks(root, diagnosis.dram); !kept.ok()) {

@@ -45,6 +45,7 @@ Result<std::string> Configuration(const EnergyStagesCommand& command) {
 
 Status RunSets(const EnergyStagesCommand& command, const std::string& experiment) {
   EMLIO_ASSIGN_OR_RETURN(const std::string configuration, Configuration(command));
+  CheckMemory(command.run.source.host, command.run.memory_check);
   const auto sets = command.shapley ? analysis::ShapleySets() : analysis::LadderSets();
   const auto schedule =
       analysis::StageSchedule(sets, static_cast<size_t>(command.rounds), command.seed);
@@ -140,6 +141,7 @@ Result<std::string> RunDithered(const EnergyStagesCommand& command) {
   EnergyRecordCommand record = command.run;
   EMLIO_ASSIGN_OR_RETURN(const std::string schedule, WriteSchedule(command));
   EMLIO_ASSIGN_OR_RETURN(record.configuration, Configuration(command));
+  CheckMemory(command.run.source.host, command.run.memory_check);
   record.labels = {{analysis::kPurposeLabel, "dither"}};
   EMLIO_ASSIGN_OR_RETURN(
       const StoredRun run,

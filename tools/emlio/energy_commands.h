@@ -58,6 +58,8 @@ struct EnergyAgentCommand {
   energy_agent::AgentOptions agent;  // bind, insecure, role
   std::string node;                  // this host's name in runs
   std::string ready_file;
+  // It may be a storage host at work: it is put under load only when that is asked for.
+  MemoryCheck memory_check = MemoryCheck::kNever;
   SampleSinkOptions sinks;
   std::string json;
 };

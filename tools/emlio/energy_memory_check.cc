@@ -14,11 +14,9 @@
 
 #include "console.h"
 #include "emlio/base/clock.h"
-#include "emlio/base/file.h"
 #include "emlio/base/log.h"
 #include "emlio/energy/activity.h"
 #include "emlio/energy/detect.h"
-#include "emlio/energy/host_share.h"
 #include "emlio/energy/monitor.h"
 #include "emlio/energy/self_check.h"
 
@@ -33,12 +31,6 @@ constexpr auto kLook = std::chrono::milliseconds(300);
 // rise.
 constexpr double kIdleShare = 0.1;
 constexpr double kIdleCpus = 0.5;
-
-bool HasDram(const std::vector<energy::Meter>& meters) {
-  return std::any_of(meters.begin(), meters.end(), [](const energy::Meter& meter) {
-    return meter.domain.kind == energy::DomainKind::kDram && meter.counter != nullptr;
-  });
-}
 
 bool IsIdle(const std::string& root) {
   const energy::Activity before = energy::ReadActivity(root);
@@ -68,10 +60,22 @@ Status Check(const energy::Host& host) {
 }  // namespace
 
 Result<MemoryCheck> ParseMemoryCheck(std::string_view name) {
-  if (name == "auto") return MemoryCheck::kAuto;
-  if (name == "always") return MemoryCheck::kAlways;
-  if (name == "never") return MemoryCheck::kNever;
+  for (const MemoryCheck check : {MemoryCheck::kAuto, MemoryCheck::kAlways, MemoryCheck::kNever}) {
+    if (name == MemoryCheckName(check)) return check;
+  }
   return InvalidArgument(fmt::format("'{}' is none of auto, always and never", name));
+}
+
+std::string_view MemoryCheckName(MemoryCheck check) {
+  switch (check) {
+    case MemoryCheck::kAuto:
+      return "auto";
+    case MemoryCheck::kAlways:
+      return "always";
+    case MemoryCheck::kNever:
+      return "never";
+  }
+  return "never";
 }
 
 void CheckMemory(const energy::Host& host, MemoryCheck when) {
@@ -79,7 +83,7 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
   if (when == MemoryCheck::kNever || (when == MemoryCheck::kAuto && host.root != "/")) return;
   {
     const energy::Detection found = energy::Detect(host);
-    if (!HasDram(found.meters)) return;
+    if (std::none_of(found.meters.begin(), found.meters.end(), energy::IsCountedDram)) return;
     if (when == MemoryCheck::kAuto && !energy::HasUncheckedDram(host.root, found.meters)) return;
   }
   if (when == MemoryCheck::kAuto) {
@@ -96,18 +100,15 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
       return;
     }
   }
-  // Beside another's load memory is not at rest.
-  const auto directory = energy::RuntimeDirectory();
-  const Result<std::unique_ptr<DirectoryLock>> alone =
-      directory.ok() ? DirectoryLock::Take(*directory) : directory.status();
+  const auto alone = energy::LockDramChecks(host.root);
   if (!alone.ok()) {
     LogWarning("what counters of memory show under load is not looked at: {}",
                alone.status().ToString());
     return;
   }
-  Say("emlio: memory is put under load for {:g} s, once after each start of this host, to see "
-      "whether its counters rise\n",
-      static_cast<double>(kLoadNs) * 1e-9);
+  Say("emlio: memory is put under load for {:g} s{}, to see whether its counters rise\n",
+      static_cast<double>(kLoadNs) * 1e-9,
+      when == MemoryCheck::kAuto ? ", once after each start of this host" : "");
   if (const Status status = Check(host); !status.ok()) {
     LogWarning("what counters of memory show under load is not known: {}", status.ToString());
   }

@@ -19,6 +19,7 @@ enum class MemoryCheck {
 };
 // "auto", "always", "never".
 Result<MemoryCheck> ParseMemoryCheck(std::string_view name);
+std::string_view MemoryCheckName(MemoryCheck check);
 
 // Makes that check if it is due, and keeps what was found out (energy::KeepDramChecks). What
 // hinders it is told and no error: counters that were not checked say so. Takes up to three

@@ -20,6 +20,7 @@ Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
   StoredRun run{.id = energy::MakeRunId(energy::ReadMoment().wall_ns)};
   command.run_id = run.id;
   command.quiet = true;
+  command.memory_check = MemoryCheck::kNever;  // before the first of all runs
   run.exit_code = RunEnergyRecord(command);
   run.interrupted = run.exit_code == 128 + SIGINT || run.exit_code == 128 + SIGTERM;
   EMLIO_ASSIGN_OR_RETURN(const auto reader, energy::RunReader::Open(command.store));

@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "emlio/base/testing/file_size_limit.h"
 #include "emlio/base/thread.h"
 
 namespace emlio {
@@ -256,26 +257,18 @@ TEST_F(FileTest, AtomicFileThatCouldNotTakeTheNameRemovesItself) {
   EXPECT_EQ(EntriesInDirectory(), 1u);
 }
 
-// A full disk, in a form that needs no disk: the process's own limit on file size.
 TEST_F(FileTest, AtomicFileIsNotCommittedAfterAFailedWriteEvenWhenRoomComesBack) {
-  struct rlimit before;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  struct sigaction ignore = {}, previous;
-  ignore.sa_handler = SIG_IGN;
-  ASSERT_EQ(sigaction(SIGXFSZ, &ignore, &previous), 0);
   auto file = AtomicFile::Create(PathOf("out"));
   ASSERT_TRUE(file.ok());
-  struct rlimit small = before;
-  small.rlim_cur = 1 << 20;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string piece(3 << 20, 'x');
-  const Status failed = (*file)->Append(piece.data(), piece.size());
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  const Status failed = [&] {
+    const FileSizeLimit limit(1 << 20);
+    return (*file)->Append(piece.data(), piece.size());
+  }();
   EXPECT_EQ(failed.code(), Code::kIo);
   EXPECT_EQ((*file)->Commit(), failed);
   file->reset();
   EXPECT_EQ(EntriesInDirectory(), 0u);
-  sigaction(SIGXFSZ, &previous, nullptr);
 }
 
 // --- MappedFile and GuardedCopy

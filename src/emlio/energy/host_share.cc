@@ -99,6 +99,19 @@ Result<std::string> RuntimeDirectory() {
   return path;
 }
 
+Result<std::string> HostDirectory(const std::string& root) {
+  const std::string path = root + "run/emlio";
+  if (geteuid() == 0 && mkdir(path.c_str(), 0755) == 0 && chmod(path.c_str(), 0755) != 0) {
+    return ErrnoStatus(errno, path);
+  }
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0) return ErrnoStatus(errno, path);
+  if (!S_ISDIR(status.st_mode) || status.st_uid != 0 || (status.st_mode & 022) != 0) {
+    return PermissionDenied(fmt::format("{} is not root's own", path));
+  }
+  return path;
+}
+
 Result<std::shared_ptr<HostShare>> HostShare::Join(const std::string& boot_id,
                                                    const std::string& what) {
   EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());

@@ -64,6 +64,11 @@ class HostShare {
 // error when there is none that only the user can have made.
 Result<std::string> RuntimeDirectory();
 
+// "run/emlio" below `root`, for what root tells all users of a host until its next start: made when
+// it is missing and this process is root's. An error when it is not there, or when others than root
+// may write to it.
+Result<std::string> HostDirectory(const std::string& root);
+
 // Sets Domain::update_period_ns where the elected process knows it.
 void TakeUpdatePeriods(HostShare& share, std::vector<Meter>* meters);
 

@@ -4,16 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "emlio/base/log.h"
+#include "emlio/base/testing/file_size_limit.h"
 #include "emlio/energy/detect.h"
 #include "emlio/energy/sqlite.h"
 #include "emlio/energy/testing/fake_host.h"
@@ -613,18 +614,15 @@ TEST_F(RunStoreTest, AFullDiskDelaysNobodyAndWhatFitsNotIsCounted) {
   const int64_t node = *store->AddNode("a", SomeNode("n"));
   Append(*store, node, 0, 50);
   ASSERT_TRUE(store->Flush(kLongNs).ok());
-  rlimit before;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  rlimit small = before;
-  small.rlim_cur = 4096;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::optional<FileSizeLimit> limit(std::in_place, 4096);
   const int64_t begin_ns = SystemClock().NowNs();
   Append(*store, node, 50, 1050);
   const int64_t took_ns = SystemClock().NowNs() - begin_ns;
   const Status full = store->Flush(kNsPerSecond / 2);
-  EXPECT_EQ(store->AddNote("a", {}).code(), Code::kIo);
+  const Status note = store->AddNote("a", {});
   const RunStoreStats stats = store->Stats();
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  limit.reset();
+  EXPECT_EQ(note.code(), Code::kIo);
   EXPECT_LT(took_ns, 10 * kNsPerSecond);  // a deadline against waiting, no rate
   EXPECT_EQ(full.code(), Code::kTimeout);
   EXPECT_THAT(full.message(), HasSubstr("disk I/O error"));
@@ -650,14 +648,11 @@ TEST_F(RunStoreTest, AStoreThatCannotBeWrittenDoesNotKeepTheProgramFromEnding) {
   auto store = Open(options);
   ASSERT_TRUE(store->BeginRun(SomeRun("a")).ok());
   const int64_t node = *store->AddNode("a", SomeNode("n"));
-  rlimit before;
-  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  rlimit small = before;
-  small.rlim_cur = 4096;
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  Append(*store, node, 0, 5000);
-  store.reset();
-  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  {
+    const FileSizeLimit limit(4096);
+    Append(*store, node, 0, 5000);
+    store.reset();
+  }
   EXPECT_LT(TickTimes(*Read(), node).size(), 5000U);
 }
 

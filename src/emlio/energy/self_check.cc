@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -65,21 +67,41 @@ std::vector<int> AllowedCpus() {
   return cpus;
 }
 
-Result<std::string> DramChecksPath(const std::string& root) {
-  EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());
-  const std::string key = BootId(root) + "\n" + root;
+std::string ChecksFile(const std::string& directory, const std::string& key) {
   return fmt::format("{}/memory-{}", directory, ToHex(Xxh3(key.data(), key.size())));
 }
 
-bool IsCountedDram(const Meter& meter) {
-  return meter.domain.kind == DomainKind::kDram && meter.counter != nullptr;
+// Where they are kept for everybody. Empty: there is no such place.
+std::string HostChecksPath(const std::string& root) {
+  const auto directory = HostDirectory(root);
+  return directory.ok() ? ChecksFile(*directory, BootId(root)) : "";
 }
 
-// By domain; none when nothing is kept, or nothing that can be read.
+// Where they are kept for this user alone.
+Result<std::string> UserChecksPath(const std::string& root) {
+  EMLIO_ASSIGN_OR_RETURN(const std::string directory, RuntimeDirectory());
+  return ChecksFile(directory, BootId(root) + "\n" + root);
+}
+
+// When a file that nobody but root and this user can have written was written; 0: it is none.
+int64_t WrittenNs(const std::string& path) {
+  struct stat status{};
+  if (path.empty() || lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      (status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0) {
+    return 0;
+  }
+  return status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec;
+}
+
+// By domain, what was found out last; none when nothing is kept, or nothing that can be read.
 std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
   std::map<std::string, DramCheck> kept;
-  const auto path = DramChecksPath(root);
-  const auto text = path.ok() ? ReadText(*path) : Result<std::string>(path.status());
+  const std::string of_host = HostChecksPath(root);
+  const auto of_user = UserChecksPath(root);
+  const int64_t host_ns = WrittenNs(of_host);
+  const int64_t user_ns = of_user.ok() ? WrittenNs(*of_user) : 0;
+  if (host_ns == 0 && user_ns == 0) return kept;
+  const auto text = ReadText(host_ns >= user_ns ? of_host : *of_user);
   if (!text.ok()) return kept;
   std::istringstream lines(*text);
   DramCheck check;
@@ -105,6 +127,10 @@ double Watts(const Energy& energy, const WindowReport& window) {
 }
 
 }  // namespace
+
+bool IsCountedDram(const Meter& meter) {
+  return meter.domain.kind == DomainKind::kDram && meter.counter != nullptr;
+}
 
 void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_ns) {
   std::vector<Watched> watched;
@@ -177,7 +203,10 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
 }
 
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks) {
-  EMLIO_ASSIGN_OR_RETURN(const std::string path, DramChecksPath(root));
+  std::string path = geteuid() == 0 ? HostChecksPath(root) : "";
+  if (path.empty()) {
+    EMLIO_ASSIGN_OR_RETURN(path, UserChecksPath(root));
+  }
   std::string text;
   for (const DramCheck& check : checks) {
     text += fmt::format("{} {} {:.1f} {:.1f}\n", check.id, RiseName(check.rise), check.idle_watts,
@@ -185,7 +214,16 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
   }
   EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
-  return file->Commit();
+  EMLIO_RETURN_IF_ERROR(file->Commit());
+  // Whatever the umask: what holds for everybody is read by everybody.
+  return chmod(path.c_str(), 0644) == 0 ? OkStatus() : ErrnoStatus(errno, path);
+}
+
+Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root) {
+  const auto of_host = HostDirectory(root);
+  if (of_host.ok()) return DirectoryLock::Take(*of_host);
+  EMLIO_ASSIGN_OR_RETURN(const std::string of_user, RuntimeDirectory());
+  return DirectoryLock::Take(of_user);
 }
 
 void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emlio/base/file.h"
 #include "emlio/base/status.h"
 #include "emlio/energy/meter.h"
 #include "emlio/energy/monitor.h"
@@ -41,14 +42,23 @@ struct DramCheck {
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<void()>& load);
 
-// Keeps what was found out for those who measure this host until its next start, in place of what
-// was found out before; also that it is unknown.
+// Whether a meter is a counter of memory: one that such a check is about.
+bool IsCountedDram(const Meter& meter);
+
+// Keeps what was found out until the next start of the host, in place of what was found out before;
+// also that it is unknown. What root finds out is kept in HostDirectory, where there is one, for
+// all users; what another user finds out is kept for that user alone, in RuntimeDirectory. Of the
+// two the later one holds.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
 // Doubts domains of which a check that was kept said that they are flat. Which check there was of a
 // domain of memory becomes one of its facts, "memory_load": "rises", "flat", "not checked".
 void TakeDramChecks(const std::string& root, std::vector<Meter>* meters);
 // Whether there are counters of memory of which nothing is kept.
 bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters);
+
+// Keeps out others who check, for beside their load memory is not at rest: those of all users where
+// there is a HostDirectory, else those of this user. kPermissionDenied while another one checks.
+Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root);
 
 // Whether LoadMemory would reach all memory of this host: every CPU is this process's, so that no
 // socket is left out, and enough memory is free for more than caches hold.

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -14,9 +16,11 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "emlio/energy/sysfs.h"
 #include "emlio/energy/testing/live_host.h"
+#include "emlio/energy/testing/store_file.h"
 
 namespace emlio::energy {
 namespace {
@@ -130,6 +134,119 @@ TEST(CheckDramTest, WhatStaysUnknownIsNotLookedAtAgain) {
   EXPECT_THAT(meters[0].domain.facts, Contains(Pair("memory_load", "not checked")));
   EXPECT_TRUE(meters[0].domain.doubt.empty());
   unsetenv("XDG_RUNTIME_DIR");
+}
+
+// A host that several users measure, with the place where root tells all of them.
+class SharedHostTest : public ::testing::Test {
+ protected:
+  SharedHostTest() {
+    namespace fs = std::filesystem;
+    fs::permissions(folder_.path(), fs::perms(0755));
+    fs::create_directory(folder_.File("run"));
+    fs::create_directory(folder_.File("runtime"));
+    setenv("XDG_RUNTIME_DIR", folder_.File("runtime").c_str(), 1);
+  }
+  ~SharedHostTest() override { unsetenv("XDG_RUNTIME_DIR"); }
+
+  bool Unchecked() const { return HasUncheckedDram(root_, OneDram()); }
+  Status Keep(Rise rise) const {
+    DramCheck check;
+    check.id = "dram-0";
+    check.rise = rise;
+    return KeepDramChecks(root_, {check});
+  }
+  std::string Known() const {
+    std::vector<Meter> meters = OneDram();
+    TakeDramChecks(root_, &meters);
+    for (const auto& [name, value] : meters[0].domain.facts) {
+      if (name == "memory_load") return value;
+    }
+    return "";
+  }
+  std::string KeptFile() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() / "run/emlio")) {
+      return entry.path().string();
+    }
+    return "";
+  }
+
+  testing::TemporaryFolder folder_;
+  const std::string root_ = folder_.path().string() + "/";
+};
+
+// Acts as another user until it is destroyed.
+class AsUser {
+ public:
+  explicit AsUser(uid_t uid) { EXPECT_EQ(seteuid(uid), 0); }
+  ~AsUser() { EXPECT_EQ(seteuid(0), 0); }
+};
+constexpr uid_t kNobody = 65534;
+
+TEST_F(SharedHostTest, WhatRootFindsOutHoldsForAllUsersAndWhatTheyFindForThemselves) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const mode_t before = umask(077);
+  ASSERT_TRUE(Keep(Rise::kFlat).ok());
+  umask(before);
+  ASSERT_NE(KeptFile(), "");
+  EXPECT_EQ(Known(), "flat");
+  std::filesystem::create_directory(folder_.File("of-nobody"));
+  ASSERT_EQ(chown(folder_.File("of-nobody").c_str(), kNobody, kNobody), 0);
+  setenv("XDG_RUNTIME_DIR", folder_.File("of-nobody").c_str(), 1);
+  {
+    const AsUser nobody(kNobody);
+    EXPECT_FALSE(Unchecked());
+    EXPECT_EQ(Known(), "flat");
+    Sleep(20);  // coarser than the times of files
+    ASSERT_TRUE(Keep(Rise::kRises).ok());
+    EXPECT_EQ(Known(), "rises");
+  }
+  setenv("XDG_RUNTIME_DIR", folder_.File("runtime").c_str(), 1);
+  EXPECT_EQ(Known(), "flat");
+  Sleep(20);
+  ASSERT_TRUE(Keep(Rise::kFlat).ok());
+  setenv("XDG_RUNTIME_DIR", folder_.File("of-nobody").c_str(), 1);
+  const AsUser nobody(kNobody);
+  EXPECT_EQ(Known(), "flat") << "what was found out last";
+}
+
+TEST_F(SharedHostTest, WhatOthersMayHaveWrittenIsNotBelieved) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  const auto kept = [&] {
+    std::filesystem::remove_all(folder_.path() / "run/emlio");
+    EXPECT_TRUE(Keep(Rise::kRises).ok());
+    EXPECT_FALSE(Unchecked());
+    return KeptFile();
+  };
+  std::string file = kept();
+  ASSERT_EQ(chmod(file.c_str(), 0666), 0);
+  EXPECT_TRUE(Unchecked());
+  file = kept();
+  ASSERT_EQ(chown(file.c_str(), kNobody, kNobody), 0);
+  EXPECT_TRUE(Unchecked());
+  file = kept();
+  std::filesystem::rename(file, folder_.File("elsewhere"));
+  std::filesystem::create_symlink(folder_.File("elsewhere"), file);
+  EXPECT_TRUE(Unchecked());
+  kept();
+  const std::string directory = folder_.File("run/emlio");
+  ASSERT_EQ(chmod(directory.c_str(), 0777), 0);
+  EXPECT_TRUE(Unchecked());
+  kept();
+  ASSERT_EQ(chown(directory.c_str(), kNobody, kNobody), 0);
+  EXPECT_TRUE(Unchecked());
+  // Without a place for all users there is still that of root alone.
+  EXPECT_TRUE(Keep(Rise::kRises).ok());
+  EXPECT_FALSE(Unchecked());
+}
+
+TEST_F(SharedHostTest, OneChecksAtATime) {
+  const auto alone = LockDramChecks(root_);
+  ASSERT_TRUE(alone.ok()) << alone.status().ToString();
+  if (geteuid() == 0) {
+    const AsUser nobody(kNobody);
+    EXPECT_EQ(LockDramChecks(root_).status().code(), Code::kPermissionDenied);
+  }
+  EXPECT_EQ(LockDramChecks(root_).status().code(), Code::kPermissionDenied);
 }
 
 TEST(LoadMemoryTest, AProcessThatMayNotUseAllCpusCannotLoadAllMemory) {

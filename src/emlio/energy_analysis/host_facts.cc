@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "emlio/base/file.h"
+#include "emlio/base/hash128.h"
 #include "emlio/energy/sysfs.h"
 
 namespace emlio::energy_analysis {
 namespace {
 
+constexpr std::string_view kContainer = "container";
 constexpr size_t kMaxProcBytes = size_t{16} << 20;  // /proc/cpuinfo of a thousand CPUs
 
 std::string FirstLine(const std::string& path) {
@@ -70,10 +72,24 @@ std::string EnvironmentOf(const std::string& root) {
   std::vector<std::string> inside;
   if (access((root + ".dockerenv").c_str(), F_OK) == 0 ||
       access((root + "run/.containerenv").c_str(), F_OK) == 0) {
-    inside.push_back("container");
+    inside.emplace_back(kContainer);
   }
   if (energy::ReadCpuFacts(root).hypervisor) inside.push_back("virtual machine");
   return inside.empty() ? "bare metal" : fmt::format("{}", fmt::join(inside, " in a "));
+}
+
+// Which installation of a system this is, by half a hash of its machine id: the id itself is not to
+// leave the host, and cannot be found from that. None in a container, whose id, if it has one, is
+// its image's or as new as the container.
+std::string MachineOf(const std::string& root, std::string_view environment) {
+  constexpr size_t kDigits = 32;
+  if (environment.starts_with(kContainer)) return "";
+  const std::string id = FirstLine(root + "etc/machine-id");
+  if (id.size() != kDigits || id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return "";
+  }
+  const std::string key = "emlio\n" + id;
+  return ToHex(Xxh3(key.data(), key.size())).substr(0, kDigits / 2);
 }
 
 std::string GpusOf(std::span<const energy::Domain> domains) {
@@ -117,7 +133,9 @@ std::string HostFacts(const std::string& root, std::span<const energy::Domain> d
   if (!has_gpu) set("gpu_power_limit", "none");
   set("governor", FirstLine(root + "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
   set("turbo", TurboOf(root));
-  set("environment", EnvironmentOf(root));
+  const std::string environment = EnvironmentOf(root);
+  set("environment", environment);
+  set("machine", MachineOf(root, environment));
   return facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -76,7 +76,7 @@ void AddHosts(const RunFigures& run, Hosts* hosts) {
   for (const NodeFigures& node : run.nodes) {
     HostIdentity& host = (*hosts)[node.name];
     if (!node.boot_id.empty()) host.boot_ids.insert(node.boot_id);
-    for (const char* fact : {"system.cpu", "system.sockets", "system.cpus"}) {
+    for (const char* fact : {"system.machine", "system.cpu", "system.sockets", "system.cpus"}) {
       if (const auto it = node.facts.find(fact); it != node.facts.end()) host.hardware.insert(*it);
     }
   }

@@ -505,6 +505,13 @@ TEST(ReportTest, ABaselineOfAnotherBootIsDoubtedAndOneOfAnotherHostRefused) {
   EXPECT_FALSE(report.arm.energy.net);
   EXPECT_THAT(report.no_baseline, HasSubstr("taken on another host than run r0: system.cpu of node "
                                             "node1 was another CPU and is a CPU"));
+  // Of two hosts with the same CPUs their systems are not the same.
+  input.baseline->hosts["node1"].hardware = {{"system.cpu", "a CPU"}, {"system.machine", "0a"}};
+  EXPECT_TRUE(MakeReport(input).arm.energy.net) << "of the runs it is not known";
+  input.runs[0].nodes[0].facts["system.machine"] = "0b";
+  report = MakeReport(input);
+  EXPECT_FALSE(report.arm.energy.net);
+  EXPECT_THAT(report.no_baseline, HasSubstr("taken on another host than run r0: system.machine"));
 }
 
 TEST(ReportTest, CountersAreComparedWithIntegratedPower) {

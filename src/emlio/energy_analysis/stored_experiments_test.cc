@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::Record;
 using testing::RecordedNode;
 using testing::RecordedRun;
@@ -268,6 +269,7 @@ TEST(HostFactsTest, WhatTheSystemTellsIsThereAndNothingElse) {
   write("sys/class/net/eth0/device/vendor", "x\n");
   write("sys/class/net/lo/speed", "1\n");
   write(".dockerenv", "");
+  write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
   const auto facts = FactsOf(HostFacts(folder.path().string() + "/", {}));
   ASSERT_TRUE(facts.ok()) << facts.status().message();
   EXPECT_EQ(facts->at("cpu"), "A CPU \"X\"");
@@ -279,10 +281,32 @@ TEST(HostFactsTest, WhatTheSystemTellsIsThereAndNothingElse) {
   EXPECT_EQ(facts->at("nic"), "eth0 10000 Mbit/s");
   EXPECT_EQ(facts->at("gpu"), "none");
   EXPECT_EQ(facts->at("environment"), "container in a virtual machine");
+  EXPECT_EQ(facts->count("machine"), 0u) << "a container's is no host's";
   const auto nothing = FactsOf(HostFacts(folder.File("nothing/"), {}));
   ASSERT_TRUE(nothing.ok());
   EXPECT_EQ(nothing->count("cpu"), 0u);
   EXPECT_EQ(nothing->count("turbo"), 0u);
+  EXPECT_EQ(nothing->count("machine"), 0u);
+}
+
+TEST(HostFactsTest, SystemsAreToldApartByTheirMachineIdsWhichStayTheirs) {
+  const energy::testing::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.File("etc"));
+  const auto machine = [&](const std::string& id) {
+    std::ofstream(folder.File("etc/machine-id")) << id;
+    const auto facts = FactsOf(HostFacts(folder.path().string() + "/", {}));
+    EXPECT_TRUE(facts.ok()) << facts.status().message();
+    const auto found = facts->find("machine");
+    return found == facts->end() ? "none" : found->second;
+  };
+  const std::string one = machine("0123456789abcdef0123456789abcdef\n");
+  EXPECT_EQ(one.size(), 16u);
+  EXPECT_THAT("0123456789abcdef0123456789abcdef", Not(HasSubstr(one)));
+  EXPECT_EQ(machine("0123456789abcdef0123456789abcdef\n"), one);
+  EXPECT_NE(machine("0123456789abcdef0123456789abcdee\n"), one);
+  EXPECT_EQ(machine("uninitialized\n"), "none");
+  EXPECT_EQ(machine(""), "none");
+  EXPECT_EQ(machine("0123456789ABCDEF 123456789abcdef\n"), "none");
 }
 
 }  // namespace
