@@ -25,24 +25,11 @@ namespace {
 
 using tfrecord::ShardIndex;
 
-// The default of DatasetOptions::index_directory; empty when the environment has no home.
-std::string DefaultIndexDirectory() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/emlio/index";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/emlio/index";
-  return "";
-}
-
 // What opening one shard needs, with the options of its data set.
 class Opener {
  public:
   Opener(const DatasetOptions& options, ProgressReporter* reporter, const std::stop_token& stop)
-      : options_(options),
-        index_directory_(options.index_directory.empty() ? DefaultIndexDirectory()
-                                                         : options.index_directory),
-        reporter_(reporter),
-        stop_(stop) {}
+      : options_(options), reporter_(reporter), stop_(stop) {}
 
   void Open(const FoundShard& found, OpenOutcome* outcome) const {
     auto data = ShardData::Open(found.path, options_.io, options_.max_descriptors > 0);
@@ -77,9 +64,9 @@ class Opener {
   std::string CachedIndexPath(const std::string& shard_path) const {
     std::error_code error;
     const auto real_path = std::filesystem::canonical(shard_path, error);
-    if (error || index_directory_.empty()) return "";
+    if (error || options_.index_directory.empty()) return "";
     const std::string& name = real_path.native();
-    return fmt::format("{}/{}{}", index_directory_, ToHex(Xxh3(name.data(), name.size())),
+    return fmt::format("{}/{}{}", options_.index_directory, ToHex(Xxh3(name.data(), name.size())),
                        tfrecord::kIndexSuffix);
   }
   static std::string IndexPathBeside(const std::string& shard_path) {
@@ -242,7 +229,7 @@ class Opener {
       *unsaved = NotFound("neither XDG_CACHE_HOME nor HOME is set");
       return index;
     }
-    Status status = options_.index_beside ? OkStatus() : MakeDirectories(index_directory_);
+    Status status = options_.index_beside ? OkStatus() : MakeDirectories(options_.index_directory);
     if (status.ok()) status = index.Save(path);
     if (!status.ok()) {
       *unsaved = std::move(status);
@@ -253,12 +240,19 @@ class Opener {
   }
 
   const DatasetOptions& options_;
-  const std::string index_directory_;
   ProgressReporter* const reporter_;
   const std::stop_token& stop_;
 };
 
 }  // namespace
+
+std::string DefaultIndexDirectory() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/emlio/index";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/emlio/index";
+  return "";
+}
 
 OpenOutcome OpenShard(const FoundShard& found, const DatasetOptions& options,
                       ProgressReporter* reporter, const std::stop_token& stop) {

@@ -72,7 +72,12 @@ class ProgressReporter {
   bool indexing_ EMLIO_GUARDED_BY(mu_) = false;
 };
 
-// Opens a shard, and loads or builds its index, as the options of its data set say. Thread-safe.
+// The default of DatasetOptions::index_directory; empty when the environment has no home. Reads the
+// environment: once for a data set, on the thread that opens it.
+std::string DefaultIndexDirectory();
+
+// Opens a shard, and loads or builds its index, as the options of its data set say; in these an
+// empty index_directory means that there is none. Thread-safe.
 OpenOutcome OpenShard(const FoundShard& found, const DatasetOptions& options,
                       ProgressReporter* reporter, const std::stop_token& stop);
 

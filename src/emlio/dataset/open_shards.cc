@@ -20,8 +20,9 @@ namespace {
 
 // Opens all, on several threads. Stops early when one cannot be opened; the outcome of the first in
 // order that failed has the reason. kCancelled when it was interrupted.
-Result<std::vector<OpenOutcome>> OpenAll(const DatasetOptions& options,
+Result<std::vector<OpenOutcome>> OpenAll(DatasetOptions options,
                                          const std::vector<FoundShard>& found) {
+  if (options.index_directory.empty()) options.index_directory = DefaultIndexDirectory();
   uint64_t bytes = 0;
   for (const FoundShard& shard : found) bytes += shard.identity.size_bytes;
   ProgressReporter reporter(options.progress, found.size(), bytes);

@@ -149,8 +149,14 @@ TEST(HostShareTest, WhoFollowsKnowsTheUpdatePeriodsOfWhoReads) {
     return int64_t{-1};
   };
   OtherProcess other([&] {
-    static auto monitor = *Monitor::Start(options);
-    if (!monitor->elected() || period_ns(*monitor) == 0) _exit(1);
+    static std::unique_ptr<Monitor> monitor;
+    // On a busy machine there may be no time to see it move.
+    for (int64_t found_ns = 0; found_ns == 0; found_ns = period_ns(*monitor)) {
+      monitor.reset();
+      monitor = *Monitor::Start(options);
+      if (!monitor->elected()) _exit(1);
+    }
+    host.Write("found", std::to_string(period_ns(*monitor)));
   });
   other.Go();
   // Its own driver has a counter that does not move while somebody looks.
@@ -159,47 +165,48 @@ TEST(HostShareTest, WhoFollowsKnowsTheUpdatePeriodsOfWhoReads) {
   unsetenv("EMLIO_STUB_NVML");
   ASSERT_TRUE(monitor.ok()) << monitor.status().ToString();
   EXPECT_FALSE((*monitor)->elected());
-  EXPECT_NEAR(static_cast<double>(period_ns(**monitor)), 20e6, 8e6);
+  EXPECT_EQ(std::to_string(period_ns(**monitor)), *ReadText(host.Path("found")));
 }
 
 TEST(HostShareTest, AWindowOutlivesTheProcessThatReadsTheCounters) {
-  const FakeHost files;
+  LiveHost host;
   MonitorOptions options;
+  options.host = host.host();
   options.interval_ns = 20 * kNsPerMs;
-  options.share_file = files.Path("share");
+  options.share_file = host.host().root + "share";
   OtherProcess other([&] {
-    options.host.root = *ReadText(files.Path("root"));
     static auto monitor = *Monitor::Start(options);
     if (!monitor->elected()) _exit(1);
-    Sleep(100);
   });
-  const LiveHost host;
-  files.Write("root", host.host().root);
   other.Go();
-  options.host = host.host();
   auto monitor = Monitor::Start(options);
   ASSERT_TRUE(monitor.ok()) << monitor.status().ToString();
   EXPECT_FALSE((*monitor)->elected());
   WindowLabel label;
   label.name = "across";
   const WindowId id = (*monitor)->Open(label);
-  Sleep(500);
-  EXPECT_FALSE((*monitor)->elected()) << "only one reads";
-  const auto before = (*monitor)->Report(id);
+  // Until the other one, which may be late, has read for long enough.
+  auto until = std::chrono::steady_clock::now() + kDeadline;
+  auto before = (*monitor)->Report(id);
+  while (before.ok() && !before->total.joules && std::chrono::steady_clock::now() < until) {
+    Sleep(50);
+    before = (*monitor)->Report(id);
+  }
   ASSERT_TRUE(before.ok());
   ASSERT_TRUE(before->total.joules) << "a follower has the joules as well";
+  EXPECT_FALSE((*monitor)->elected()) << "only one reads";
   other.Kill();
-  const auto until = std::chrono::steady_clock::now() + kDeadline;
+  until = std::chrono::steady_clock::now() + kDeadline;
   while (!(*monitor)->elected() && std::chrono::steady_clock::now() < until) Sleep(5);
   EXPECT_TRUE((*monitor)->elected());
-  Sleep(500);
+  host.AwaitReadings(20);
   (*monitor)->Close(id);
   const auto report = (*monitor)->Report(id);
   ASSERT_TRUE(report.ok());
-  ASSERT_TRUE(report->total.joules);
+  ASSERT_TRUE(report->total.joules) << report->energies[0].cause;
   for (const Energy& energy : report->energies) EXPECT_EQ(energy.resets, 0U);
   const double seconds = static_cast<double>(report->end_ns - report->begin_ns) * 1e-9;
-  EXPECT_NEAR(*report->total.joules / seconds, kTwoSocketsWatts, 0.15 * kTwoSocketsWatts);
+  EXPECT_NEAR(*report->total.joules / seconds, kTwoSocketsWatts, 0.05 * kTwoSocketsWatts);
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ struct Host {
   // perf_event_open for one event on one CPU: a descriptor, or an errno value below zero. Empty:
   // the system's.
   std::function<int(uint32_t type, uint64_t config, int cpu)> perf_open;
+  // What the energy_uj file of a powercap zone holds now. Empty: what is in it.
+  std::function<Result<uint64_t>(const std::string& path)> read_zone;
 };
 
 }  // namespace emlio::energy

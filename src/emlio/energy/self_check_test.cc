@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,9 +40,11 @@ TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
   options.interval_ns = 10 * kNsPerMs;
   auto monitor = Monitor::Start(std::move(options));
   ASSERT_TRUE(monitor.ok());
-  const auto checks = CheckDram(**monitor, 300 * kNsPerMs, [&] {
-    host.SetWatts("intel-rapl:0:1", 25);  // dram-0, from 10 W; dram-1 stays at 8 W
-    Sleep(300);
+  // Samples around the edge may lie half a second apart, in which nobody knows when power rose:
+  // that is less than a tenth of what either time used.
+  const auto checks = CheckDram(**monitor, kNsPerSecond, [&] {
+    host.SetWatts("intel-rapl:0:1", 13);  // dram-0, from 10 W; dram-1 stays at 8 W
+    Sleep(1000);
   });
   ASSERT_TRUE(checks.ok()) << checks.status().ToString();
   ASSERT_EQ(checks->size(), 2U);
@@ -81,7 +85,7 @@ TEST(CheckDramTest, WhatIsFlatIsNotSummedUntilItRises) {
     }
     WindowLabel label;
     const WindowId id = monitor->Open(label);
-    Sleep(300);
+    host.AwaitReadings(20);
     monitor->Close(id);
     return monitor->Report(id);
   };
@@ -287,18 +291,28 @@ Meter SteppingMeter(DomainKind kind, int64_t period_ns) {
   meter.counter = std::make_unique<SteppingCounter>(period_ns);
   return meter;
 }
+Meter StandingMeter(DomainKind kind) { return SteppingMeter(kind, INT64_MAX); }
 
 TEST(MeasureUpdatePeriodsTest, FindsHowOftenACounterMoves) {
-  std::vector<Meter> meters;
-  meters.push_back(SteppingMeter(DomainKind::kGpu, 20 * kNsPerMs));
-  meters.push_back(SteppingMeter(DomainKind::kGpu, 3600 * kNsPerSecond));  // stands still
-  meters.push_back(SteppingMeter(DomainKind::kPackage, 5 * kNsPerMs));
-  MeasureUpdatePeriods(&meters, false, 400 * kNsPerMs);
-  EXPECT_NEAR(static_cast<double>(meters[0].domain.update_period_ns), 20e6, 5e6);
-  EXPECT_EQ(meters[1].domain.update_period_ns, 0);
-  EXPECT_EQ(meters[2].domain.update_period_ns, 0) << "only GPUs were asked for";
-  MeasureUpdatePeriods(&meters, true, 400 * kNsPerMs);
-  EXPECT_NEAR(static_cast<double>(meters[2].domain.update_period_ns), 5e6, 2e6);
+  const auto near = [](const Meter& meter, double period_ns, double most_off_ns) {
+    return std::abs(static_cast<double>(meter.domain.update_period_ns) - period_ns) <= most_off_ns;
+  };
+  // Whoever looks is late now and then, so it may take some attempts; a deadline against hangs.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  bool found = false;
+  while (!found && std::chrono::steady_clock::now() < until) {
+    std::vector<Meter> meters;
+    meters.push_back(SteppingMeter(DomainKind::kGpu, 20 * kNsPerMs));
+    meters.push_back(StandingMeter(DomainKind::kGpu));
+    meters.push_back(SteppingMeter(DomainKind::kPackage, 5 * kNsPerMs));
+    MeasureUpdatePeriods(&meters, false, 400 * kNsPerMs);
+    found = near(meters[0], 20e6, 5e6);
+    EXPECT_EQ(meters[1].domain.update_period_ns, 0);
+    EXPECT_EQ(meters[2].domain.update_period_ns, 0) << "only GPUs were asked for";
+    MeasureUpdatePeriods(&meters, true, 400 * kNsPerMs);
+    found = found && near(meters[2], 5e6, 2e6);
+  }
+  EXPECT_TRUE(found);
 }
 
 }  // namespace

@@ -254,12 +254,15 @@ TEST(ZmqTrapsTest, AStalledConsumerKeepsItsConnection) {
   events.clear();
   int taken = 0;
   // The consumer is away for longer than any heartbeat one would choose; everything is full.
+  bool is_full = false;
   const auto back = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
-  while (std::chrono::steady_clock::now() < back) {
+  ASSERT_TRUE(PollUntil(listener.get(), &events, nullptr, nullptr, [&] {
     Message message = MakeMessage(std::to_string(taken), std::string(1 << 20, 'x'));
-    if (listener->Send(client.at_listener, &message) == SendResult::kSent) ++taken;
-    ASSERT_TRUE(listener->Poll(10, &events).ok());
-  }
+    const SendResult sent = listener->Send(client.at_listener, &message);
+    is_full = sent == SendResult::kFull;
+    taken += sent == SendResult::kSent ? 1 : 0;
+    return is_full && std::chrono::steady_clock::now() > back;
+  }));
   ASSERT_TRUE(PollUntil(listener.get(), &events, client.dialer.get(), &client.events,
                         [&] { return client.events.size() == static_cast<size_t>(taken); }));
   EXPECT_EQ(CountOf(client.events, Kind::kLost), 0u);
@@ -680,13 +683,14 @@ TEST(ZmqTrapsTest, EveryAddressOfANameIsTried) {
     EXPECT_EQ(DialName(endpoints, 60'000, listener.get()).kind, Kind::kConnected);
   }
   // One that swallows everything leaves time for the next.
-  EXPECT_EQ(DialName({hole.endpoint(), good}, 2'000, listener.get()).kind, Kind::kConnected);
+  EXPECT_EQ(DialName({hole.endpoint(), good}, 4'000, listener.get()).kind, Kind::kConnected);
 
   const Event all_refused = DialName({refused_ipv6, refused}, 60'000, listener.get());
   EXPECT_EQ(all_refused.kind, Kind::kLost);
   EXPECT_EQ(all_refused.reason.code(), Code::kUnavailable);
   EXPECT_NE(all_refused.reason.message().find(refused), std::string::npos);
-  const Event swallowed = DialName({refused, hole.endpoint()}, 300, listener.get());
+  // Time enough to be refused by the first one also where that is told late.
+  const Event swallowed = DialName({refused, hole.endpoint()}, 2'000, listener.get());
   EXPECT_EQ(swallowed.reason.code(), Code::kTimeout);
 }
 
@@ -699,13 +703,18 @@ TEST(ZmqTrapsTest, ASlowNameServerIsATimeoutAndHoldsNothingUp) {
     return Result<std::vector<NumericAddress>>(NotFound("too late"));
   });
   ASSERT_TRUE(dialer.ok());
-  ASSERT_TRUE((*dialer)->Dial("tcp://storage:5555", 100).ok());
-  ASSERT_TRUE((*dialer)->Dial(RefusedEndpoint(), 60'000).ok());
+  const auto slow = (*dialer)->Dial("tcp://storage:5555", 100);
+  const auto refused = (*dialer)->Dial(RefusedEndpoint(), 60'000);
+  ASSERT_TRUE(slow.ok() && refused.ok());
   std::vector<Event> events;
   ASSERT_TRUE(
       PollUntil(nullptr, nullptr, dialer->get(), &events, [&] { return events.size() == 2; }));
-  EXPECT_EQ(events.front().reason.code(), Code::kUnavailable);
-  EXPECT_EQ(events.back().reason.code(), Code::kTimeout);
+  // Both while nobody answers; which one first is up to who is late.
+  for (const Event& event : events) {
+    EXPECT_EQ(event.reason.code(), event.connection == *slow ? Code::kTimeout : Code::kUnavailable);
+  }
+  EXPECT_EQ(CountOf(events, Kind::kLost, *slow), 1u);
+  EXPECT_EQ(CountOf(events, Kind::kLost, *refused), 1u);
   dialer = DialZmq({});  // the first one is destroyed while its lookup goes on
   answer = true;
   while (!answered) std::this_thread::yield();
@@ -883,7 +892,7 @@ TEST(ZmqTrapsTest, ALossIsToldWhileOthersAreBusy) {
   });
   lost.dialer.reset();
   const bool told = PollUntil(listener.get(), &events, nullptr, nullptr, [&] {
-    const bool done = CountOf(events, Kind::kLost) > 0;
+    const bool done = CountOf(events, Kind::kLost, lost.at_listener) > 0;
     if (!done) events.clear();
     return done;
   });

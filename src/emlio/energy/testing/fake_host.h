@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/status.h"
 #include "emlio/energy/meter.h"
 
 namespace emlio::energy::testing {
@@ -74,9 +75,20 @@ class FakeHost {
   }
   // Time passes, and counters go on.
   void Advance(double seconds) {
+    AdvanceUnwritten(seconds);
+    Update();
+  }
+  // The same where nobody reads files, but asks Shown.
+  void AdvanceUnwritten(double seconds) {
     clock.AdvanceNs(std::llround(seconds * 1e9));
     for (FakeZone& zone : zones_) zone.value_uj += zone.watts * seconds * 1e6;
-    Update();
+  }
+  // What the counter of the zone with that energy_uj file shows.
+  Result<uint64_t> Shown(const std::string& path) const {
+    for (const FakeZone& zone : zones_) {
+      if (path.ends_with("/" + zone.zone + "/energy_uj")) return Shows(zone);
+    }
+    return NotFound(path);
   }
 
   Host host;
@@ -90,10 +102,12 @@ class FakeHost {
     double value_uj;
     uint64_t range_uj;
   };
+  static uint64_t Shows(const FakeZone& zone) {
+    return static_cast<uint64_t>(zone.value_uj) % zone.range_uj;
+  }
   void Update() const {
     for (const FakeZone& zone : zones_) {
-      const std::string text =
-          std::to_string(static_cast<uint64_t>(zone.value_uj) % zone.range_uj) + "\n";
+      const std::string text = std::to_string(Shows(zone)) + "\n";
       EXPECT_TRUE(pwrite(zone.fd, text.data(), text.size(), 0) > 0 &&
                   ftruncate(zone.fd, static_cast<off_t>(text.size())) == 0)
           << zone.zone;
