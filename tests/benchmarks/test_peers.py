@@ -27,6 +27,7 @@ from benchmarks.peers.images import (
     CLASSES,
     ImageSet,
     image_path,
+    load_into_memory,
     made,
     make_images,
     numbered,
@@ -308,6 +309,24 @@ def test_a_numbered_photograph_can_still_be_decoded() -> None:
     assert int.from_bytes(jpeg[NUMBER_AT:NUMBER_END], "little") == 123_456
     decoded = Image.open(io.BytesIO(jpeg)).convert("RGB")
     assert decoded.tobytes() == Image.open(encoded).convert("RGB").tobytes()
+
+
+@pytest.mark.skipif(not shutil.which("fincore"), reason="what lies in the page cache is not told")
+def test_what_is_served_is_read_into_memory(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    files = [tmp_path / "a", tmp_path / "sub" / "b"]
+    for file in files:
+        file.write_bytes(b"x" * 300_000)
+    os.sync()
+    for file in files:
+        with file.open() as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    load_into_memory(tmp_path)
+    for file in files:
+        said = subprocess.run(
+            ["fincore", "-nbo", "RES", file], check=True, capture_output=True, text=True
+        )
+        assert int(said.stdout) >= 300_000
 
 
 def test_shards_hold_every_image_once(tmp_path: Path) -> None:
