@@ -163,12 +163,13 @@ class Agent::Impl {
   }
 
   Status OnHello(ConnectionId from, const Hello& hello) {
-    if (hello.min_version > kVersion || hello.max_version < kVersion) {
-      return Unsupported(fmt::format("this agent speaks version {}, not {} to {}", kVersion,
-                                     hello.min_version, hello.max_version));
+    if (hello.min_version > kVersion || hello.max_version < kMinVersion) {
+      return Unsupported(fmt::format("this agent speaks versions {} to {}, not {} to {}",
+                                     kMinVersion, kVersion, hello.min_version, hello.max_version));
     }
     clients_[from].agent = hello.agent;
     Welcome welcome;
+    welcome.version = std::min(kVersion, hello.max_version);
     welcome.node = monitor_->node();
     welcome.boot_id = options_.boot_id;
     welcome.role = options_.role;

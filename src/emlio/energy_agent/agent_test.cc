@@ -169,9 +169,9 @@ TEST(AgentTest, TheTicksOfARunReachFromBeforeItsBeginToBehindItsEnd) {
   Client client((*agent)->endpoint());
   const size_t domains = client.Ask<Welcome>(Hello{}).domains.size();
   EXPECT_EQ(client.Ask<Error>(GetTicks{"run", 0}).code, Code::kNotFound);
-  Sleep(200);
+  host.AwaitReadings(10);
   const auto started = client.Ask<Started>(StartRun{"run", 0, "job", ""});
-  Sleep(300);
+  host.AwaitReadings(15);
   energy::TickBlock block(domains);
   std::vector<int64_t> times;
   uint64_t next = 0;
@@ -221,19 +221,19 @@ TEST(AgentTest, ARunFromStartToStopHasTheEnergyOfItsTime) {
 
   const auto started = client.Ask<Started>(StartRun{"run-1", 0, "job", "R"});
   EXPECT_EQ(started.run, "run-1");
-  Sleep(300);
+  host.AwaitReadings(15);
   const energy::WindowId epoch = monitor->Open({"serve", "", 3, 0});
-  Sleep(300);
+  host.AwaitReadings(15);
   monitor->Close(epoch, {.records = 5, .bytes = 500});
   const auto so_far = client.Ask<Figures>(Look{"run-1", false, 0});
   EXPECT_FALSE(so_far.stopped);
-  Sleep(200);
+  host.AwaitReadings(15);
   const auto figures = client.Ask<Figures>(Look{"run-1", true, 0});
   EXPECT_TRUE(figures.stopped);
   const energy::Total total = energy::TotalOf(welcome.domains, figures.energies);
   ASSERT_TRUE(total.joules);
   EXPECT_NEAR(*total.joules / (static_cast<double>(figures.end_ns - figures.begin_ns) * 1e-9),
-              kTwoSocketsWatts, 0.15 * kTwoSocketsWatts);
+              kTwoSocketsWatts, 0.05 * kTwoSocketsWatts);
   ASSERT_EQ(figures.windows.size(), 1U);
   EXPECT_EQ(figures.windows[0].label.epoch, 3);
   EXPECT_EQ(figures.windows[0].work.bytes, 500U);
@@ -248,10 +248,12 @@ TEST(AgentTest, ARunMayBeginInThePast) {
   auto agent = Agent::Start(monitor, {});
   ASSERT_TRUE(agent.ok());
   Sleep(500);
+  host.AwaitReadings(15);
   Client client((*agent)->endpoint());
   const auto welcome = client.Ask<Welcome>(Hello{});
   client.Ask<Started>(StartRun{"run", 400 * kNsPerMs, "", ""});
   Sleep(200);
+  host.AwaitReadings(15);
   const auto figures = client.Ask<Figures>(Look{"run", true, 0});
   EXPECT_GE(figures.end_ns - figures.begin_ns, 600 * kNsPerMs);
   EXPECT_TRUE(energy::TotalOf(welcome.domains, figures.energies).joules);
@@ -280,6 +282,10 @@ TEST(AgentTest, WhoBreaksTheRulesLosesTheConnectionAndNobodyElseDoes) {
   {
     Client future((*agent)->endpoint());
     EXPECT_EQ(future.Ask<Error>(Hello{7, 9, "future"}).code, Code::kUnsupported);
+  }
+  for (const auto& [most, chosen] : {std::pair{1U, 1U}, {kVersion, kVersion}, {9U, kVersion}}) {
+    Client other((*agent)->endpoint());
+    EXPECT_EQ(other.Ask<Welcome>(Hello{1, most, "other"}).version, chosen) << most;
   }
   EXPECT_EQ(good.Ask<Error>(Look{"never", false, 0}).code, Code::kNotFound);
   EXPECT_EQ(good.Ask<Probed>(Probe{2}).nonce, 2U);
@@ -360,7 +366,7 @@ TEST(LinkTest, WindowsAndPeersOfAProcessReachTheAgentOfItsHost) {
     EpochInfo info;
     info.epoch = 1;
     const uint64_t epoch = (*link)->OnEpochBegin(info);
-    Sleep(300);
+    host.AwaitReadings(15);
     (*link)->Close(read);
     (*link)->OnEpochEnd(epoch, {.records = 3, .bytes = 30, .complete = true});
     (*link)->Open({"left open", "", -1, -1});
@@ -398,7 +404,7 @@ TEST(LinkTest, AProcessLearnsWhatItsHostUsedInItsWindows) {
   auto link = *Link::Start((*agent)->endpoint());
   const uint64_t outer = link->Open({"outer", "", -1, -1});
   const uint64_t inner = link->Open({"inner", "R", 4, 2});
-  Sleep(400);
+  host.AwaitReadings(20);
   link->Close(inner, {.records = 7, .bytes = 70});
   const auto measured = link->Energy(inner);
   ASSERT_TRUE(measured.ok()) << measured.status().ToString();
@@ -411,7 +417,7 @@ TEST(LinkTest, AProcessLearnsWhatItsHostUsedInItsWindows) {
     return window.total.joules.value_or(0) /
            (static_cast<double>(window.end_ns - window.begin_ns) * 1e-9);
   };
-  EXPECT_NEAR(watts(measured->window), kTwoSocketsWatts, 0.15 * kTwoSocketsWatts);
+  EXPECT_NEAR(watts(measured->window), kTwoSocketsWatts, 0.05 * kTwoSocketsWatts);
   // One that is open: until now. From several threads at once, and again when it has ended.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -445,26 +451,75 @@ TEST(LinkTest, AnAgentThatDoesNotAnswerIsATimeoutAndNotNothing) {
 }
 
 TEST(LinkTest, DomainsAreToldOnce) {
-  const auto figures = [](const AnyMessage& message) -> std::vector<AnyMessage> {
-    const auto* wanted = std::get_if<GetWindow>(&message);
-    if (wanted == nullptr) return {};
-    return {WindowFigures{wanted->nonce, true, {}}};
-  };
   Welcome welcome;
   welcome.domains = {energy::MakeDomain(energy::DomainKind::kPackage, "powercap", 0, -1)};
-  for (const size_t welcomes : {0, 1, 2}) {
-    const ScriptedAgent agent([&](const AnyMessage& message) {
-      if (!std::holds_alternative<Hello>(message)) return figures(message);
-      return std::vector<AnyMessage>(welcomes, welcome);
+  for (const size_t welcomes : {1, 2}) {
+    const ScriptedAgent agent([&](const AnyMessage& message) -> std::vector<AnyMessage> {
+      if (std::holds_alternative<Hello>(message)) {
+        return std::vector<AnyMessage>(welcomes, welcome);
+      }
+      const auto* wanted = std::get_if<GetWindow>(&message);
+      if (wanted == nullptr) return {};
+      return {WindowFigures{wanted->nonce, true, {}}};
     });
     auto link = *Link::Start(agent.endpoint());
-    const uint64_t window = link->Open({"read", "", -1, -1});
     const Code expected = welcomes == 1 ? Code::kOk : Code::kUnavailable;
-    Code code = link->Energy(window).status().code();
-    // Figures may overtake the second Welcome, but once.
-    for (int i = 0; code != expected && i < 10; ++i) code = link->Energy(window).status().code();
-    EXPECT_EQ(code, expected) << welcomes;
+    EXPECT_EQ(link->Energy(link->Open({"read", "", -1, -1})).status().code(), expected);
   }
+}
+
+// Whoever breaks the rules is not believed, whatever else comes with it in one batch.
+TEST(LinkTest, FiguresBeforeTheWelcomeOrBehindASecondOneAreNotTaken) {
+  for (const bool first : {true, false}) {
+    const ScriptedAgent agent([first](const AnyMessage& message) -> std::vector<AnyMessage> {
+      if (std::holds_alternative<Hello>(message)) {
+        if (first) return {WindowFigures{1, true, {}}, Welcome{}};
+        return {Welcome{}};
+      }
+      const auto* wanted = std::get_if<GetWindow>(&message);
+      if (wanted == nullptr) return {};
+      return {Welcome{}, WindowFigures{wanted->nonce, true, {}}};
+    });
+    auto link = *Link::Start(agent.endpoint());
+    EXPECT_EQ(link->Energy(link->Open({"read", "", -1, -1})).status().code(), Code::kUnavailable);
+  }
+}
+
+TEST(LinkTest, AnAgentOfAnEarlierVersionIsToldOfWindowsAndNotAskedForThem) {
+  Mutex mu;
+  size_t windows = 0;
+  bool asked = false;
+  const ScriptedAgent agent([&](const AnyMessage& message) -> std::vector<AnyMessage> {
+    const MutexLock lock(mu);
+    if (std::holds_alternative<Window>(message)) ++windows;
+    asked |= std::holds_alternative<GetWindow>(message);
+    if (!std::holds_alternative<Hello>(message)) return {};
+    Welcome welcome;
+    welcome.version = 1;
+    return {welcome};
+  });
+  {
+    auto link = *Link::Start(agent.endpoint());
+    const uint64_t window = link->Open({"read", "", -1, -1});
+    const auto energy = link->Energy(window);
+    EXPECT_EQ(energy.status().code(), Code::kUnsupported);
+    EXPECT_THAT(energy.status().message(), ::testing::HasSubstr("update emlio"));
+    link->Close(window);
+  }
+  const MutexLock lock(mu);
+  EXPECT_EQ(windows, 2U) << "its begin and its end";
+  EXPECT_FALSE(asked);
+}
+
+TEST(LinkTest, AnAgentThatChoosesAVersionNobodySpeaksIsLeft) {
+  const ScriptedAgent agent([](const AnyMessage& message) -> std::vector<AnyMessage> {
+    if (!std::holds_alternative<Hello>(message)) return {};
+    Welcome welcome;
+    welcome.version = kVersion + 1;
+    return {welcome};
+  });
+  auto link = *Link::Start(agent.endpoint());
+  EXPECT_EQ(link->Energy(link->Open({"read", "", -1, -1})).status().code(), Code::kUnavailable);
 }
 
 TEST(LinkTest, WithoutAnAgentTheProcessGoesOn) {

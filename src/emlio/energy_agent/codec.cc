@@ -486,6 +486,12 @@ Result<AnyMessage> ReadType(uint64_t type, const msgpack::object& map,
 
 }  // namespace
 
+Status CheckVersion(const Welcome& welcome) {
+  if (welcome.version >= kMinVersion && welcome.version <= kVersion) return OkStatus();
+  return Unsupported(fmt::format("its agent chose version {}, and this program speaks {} to {}",
+                                 welcome.version, kMinVersion, kVersion));
+}
+
 std::vector<uint8_t> Encode(const AnyMessage& message) {
   msgpack::sbuffer buffer;
   Writer writer(&buffer);

@@ -79,14 +79,23 @@ class Link::Impl {
   }
 
   Result<WindowOfHost> Energy(uint64_t key) EMLIO_EXCLUDES(mu_) {
-    const auto asked_at = std::chrono::steady_clock::now();
     const MutexLock lock(mu_);
+    auto until = std::chrono::steady_clock::now() + kAnswerTimeout;
+    while (!welcomed_ && !lost_ && std::chrono::steady_clock::now() < until) {
+      answered_.WaitUntil(mu_, until);
+    }
+    if (welcomed_ && version_ < kWindowFiguresVersion) {
+      return Unsupported(
+          "who measures for this process is older than it, and tells nothing of single windows: "
+          "update emlio on this host");
+    }
+    until =
+        std::chrono::steady_clock::now() + kAnswerTimeout + std::chrono::nanoseconds(interval_ns_);
     const uint64_t nonce = ++last_nonce_;
     const auto answer = answers_.emplace(nonce, std::nullopt).first;
-    const bool asked = Enqueue(GetWindow{nonce, key});
-    bool in_time = true;
+    const bool asked = welcomed_ && Enqueue(GetWindow{nonce, key});
+    bool in_time = welcomed_;
     while (asked && !lost_ && !answer->second && in_time) {
-      const auto until = asked_at + kAnswerTimeout + std::chrono::nanoseconds(interval_ns_);
       answered_.WaitUntil(mu_, until);
       in_time = std::chrono::steady_clock::now() < until;
     }
@@ -116,10 +125,12 @@ class Link::Impl {
     const MutexLock lock(mu_);
     if (auto* welcome = std::get_if<Welcome>(&*decoded)) {
       if (welcomed_) return ProtocolError("the agent sends a second Welcome");
+      EMLIO_RETURN_IF_ERROR(CheckVersion(*welcome));
       welcomed_ = true;
+      version_ = welcome->version;
       domains_ = std::move(welcome->domains);
       interval_ns_ = std::clamp<int64_t>(welcome->interval_ns, 0, kMaxIntervalNs);
-      answered_.NotifyAll();  // who asked already may have to wait for longer
+      answered_.NotifyAll();
     }
     if (auto* figures = std::get_if<WindowFigures>(&*decoded)) {
       if (!welcomed_) return ProtocolError("the agent sends figures before its Welcome");
@@ -157,6 +168,7 @@ class Link::Impl {
   std::map<uint64_t, std::optional<WindowFigures>> answers_ EMLIO_GUARDED_BY(mu_);
   CondVar answered_;
   bool welcomed_ EMLIO_GUARDED_BY(mu_) = false;
+  uint32_t version_ EMLIO_GUARDED_BY(mu_) = 0;  // that the agent chose
   std::vector<energy::Domain> domains_ EMLIO_GUARDED_BY(mu_);
   int64_t interval_ns_ EMLIO_GUARDED_BY(mu_) = 0;  // of the agent's samples
   bool lost_ EMLIO_GUARDED_BY(mu_) = false;
@@ -185,7 +197,11 @@ void Link::Impl::Run() {
       if (event.kind == transport::Event::Kind::kMessage) {
         const auto last = Take(event.message);
         if (last.ok() && *last) return;
-        if (!last.ok() && status.ok()) status = last.status();
+        // Nothing of what comes behind it counts.
+        if (!last.ok()) {
+          if (status.ok()) status = last.status();
+          break;
+        }
       }
     }
     const MutexLock lock(mu_);

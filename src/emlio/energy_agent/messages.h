@@ -18,14 +18,16 @@
 // The messages of AGENT.md and their codec.
 namespace emlio::energy_agent {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kMinVersion = 1;
+inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kWindowFiguresVersion = 2;  // from here on there is GetWindow
 inline constexpr size_t kMaxMessageBytes = size_t{4} << 20;
 inline constexpr size_t kMaxElements = 4096;
 inline constexpr size_t kMaxTextBytes = 4096;
 inline constexpr size_t kMaxWindowsAMessage = 256;
 
 struct Hello {
-  uint32_t min_version = kVersion;
+  uint32_t min_version = kMinVersion;
   uint32_t max_version = kVersion;
   std::string agent;
 };
@@ -125,6 +127,9 @@ struct WindowFigures {
 
 using AnyMessage = std::variant<Hello, Welcome, Probe, Probed, StartRun, Started, Look, Figures,
                                 Window, Peer, Error, GetTicks, Ticks, GetWindow, WindowFigures>;
+
+// kUnsupported unless the agent chose a version that this program speaks.
+Status CheckVersion(const Welcome& welcome);
 
 // Texts that are too long or no UTF-8 are cut, and more elements than allowed are left out: what is
 // written can be read, as long as it is no longer than kMaxMessageBytes.

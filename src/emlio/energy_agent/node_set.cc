@@ -372,7 +372,7 @@ class NodeSet::Impl {
   Status Answer(Node* node, const AnyMessage& message) EMLIO_REQUIRES(mu_) {
     NodeReport& report = node->report;
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      if (welcome->version != kVersion) return Unsupported("its agent chose another version");
+      EMLIO_RETURN_IF_ERROR(CheckVersion(*welcome));
       node->greeted = true;
       report.node = welcome->node;
       report.boot_id = welcome->boot_id;

@@ -25,6 +25,7 @@ namespace {
 
 using energy::testing::kTwoSocketsWatts;
 
+constexpr auto kDeadline = std::chrono::seconds(30);  // against hangs only
 constexpr double kClose = 0.15;
 constexpr int64_t kIntervalNs = 50 * kNsPerMs;  // of node_process.cc
 
@@ -141,10 +142,15 @@ TEST(NodesTest, TheSamplesOfEveryNodeComeInWhole) {
       }
     }
   };
-  Sleep(1300);
-  take();
+  Sleep(1000);
+  std::vector<NodeReport> live;
+  const auto until = std::chrono::steady_clock::now() + kDeadline;
+  do {
+    Sleep(50);
+    take();
+    live = set->Snapshot();
+  } while ((times.size() < 2 || live[1].watts.empty()) && std::chrono::steady_clock::now() < until);
   EXPECT_EQ(times.size(), 2U) << "some have come already, of each host";
-  const auto live = set->Snapshot();
   EXPECT_EQ(live[1].watts.size(), live[1].domains.size());
   const auto nodes = set->End();
   take();
