@@ -70,9 +70,9 @@ def test_windows_have_the_energy_of_their_time(host: Path) -> None:
     with energy.measure(root=str(host), interval_ms=20, name="job") as run:
         with energy.window("outer", stage="R", epoch=3, rank=1) as outer:
             with energy.window("inner") as inner:
-                time.sleep(0.4)
+                time.sleep(1.2)
                 so_far = outer.energy()
-            time.sleep(0.2)
+            time.sleep(0.8)
             outer.add(records=5, bytes=500)
         used = outer.energy()
         assert used is not None
@@ -81,7 +81,7 @@ def test_windows_have_the_energy_of_their_time(host: Path) -> None:
         assert not used.cut
         assert (used.name, used.stage, used.epoch, used.rank) == ("outer", "R", 3, 1)
         assert (used.records, used.bytes) == (5, 500)
-        assert used.seconds >= 0.6
+        assert used.seconds >= 2.0
         assert used.total.state == "measured"
         assert used.total.joules == pytest.approx(60 * used.seconds, rel=CLOSE)
         assert used["dram-0"].joules == pytest.approx(10 * used.seconds, rel=CLOSE)
@@ -145,7 +145,7 @@ def test_a_node_that_is_not_there_makes_the_total_incomplete(host: Path) -> None
     with energy.measure(
         root=str(host), interval_ms=20, nodes=["127.0.0.1:1"], connect_timeout_s=0.2
     ) as run:
-        time.sleep(0.3)
+        time.sleep(1.5)
     assert run.report.energy.total.joules is not None
     assert not run.report.total.complete
     assert run.report.total.joules is None
@@ -225,7 +225,7 @@ def test_epochs_of_loaders_are_windows_and_their_storage_host_is_in_the_total(
             loader = emlio.Loader(daemon.url, batch_size=10)
             for _ in range(2):
                 assert sum(len(batch) for batch in loader) == 100
-            time.sleep(0.3)
+            time.sleep(1.5)
             for _ in loader:
                 break  # an epoch that is not read to its end
             loader.close()

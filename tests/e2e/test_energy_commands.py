@@ -162,7 +162,7 @@ def test_every_node_has_to_be_measured_when_that_is_required(
 
 
 def test_what_is_measured_satisfies_who_requires_it(energy_here: Energy) -> None:
-    result = energy_here("record", "--require-measured", "--", "sleep", "0.5")
+    result = energy_here("record", "--require-measured", "--", "sleep", "1.5")
     assert result["exit_code"] == 0
 
 
@@ -299,7 +299,7 @@ def test_the_doctor_finds_memory_that_does_not_feel_its_load(
 def test_memory_that_does_not_rise_is_shown_and_not_summed(
     emlio: Emlio, energy: Energy, host: EnergyHost
 ) -> None:
-    sleep = ["--root", host.root, "--", "sleep", "0.5"]
+    sleep = ["--root", host.root, "--", "sleep", "1.5"]
     unchecked = energy("record", *sleep)
     assert of(unchecked, "dram-0")["facts"]["memory_load"] == "not checked"
     assert unchecked["total"]["joules"] is not None
@@ -342,7 +342,7 @@ def test_an_agent_looks_at_memory_when_it_is_told_to(
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", environment(tmp_path)["XDG_RUNTIME_DIR"])
     root = ("--root", host.root)
-    sleep = ("--", "sleep", "0.5")
+    sleep = ("--", "sleep", "1.5")
     with running_agent(emlio_bin, tmp_path, *root):
         pass
     unchecked = energy("record", *root, *sleep)
@@ -354,7 +354,7 @@ def test_an_agent_looks_at_memory_when_it_is_told_to(
 
 
 def test_limits_of_memory_are_options(emlio: Emlio, energy: Energy, host: EnergyHost) -> None:
-    result = energy("record", "--dram-watts", "0.5:9", "--root", host.root, "--", "sleep", "0.7")
+    result = energy("record", "--dram-watts", "0.5:9", "--root", host.root, "--", "sleep", "1.5")
     assert of(result, "dram-0")["state"] == "implausible"
     assert of(result, "dram-0")["joules"] is None
     assert of(result, "dram-1")["state"] == "measured"
@@ -514,7 +514,7 @@ def test_nodes_given_by_address_are_summed_behind_a_barrier(
         ),
     ):
         result = energy_here("record", "--node", endpoint, "--", "sleep", "1.5")
-        same = energy("record", "--root", there.root, "--node", endpoint, "--", "sleep", "0.5")
+        same = energy("record", "--root", there.root, "--node", endpoint, "--", "sleep", "1.5")
     assert agent.returncode == 0
     total = result["run"]["total"]
     assert total["state"] == "measured"
