@@ -41,8 +41,8 @@ class Link : public Observer {
   // What the agent's host used in such a window, until now if it is open. Waits until that has been
   // sampled: about one interval. kNotFound: it is none of this process, or forgotten (the latest
   // 10,000 are kept). kUnavailable: the connection is lost, or this is a child made by fork.
-  // kTimeout: there is no answer within 5 s and one interval, as of an agent that is stopped.
-  // kUnsupported: the agent is of a version that knows no such questions.
+  // kTimeout: no Welcome within 5 s, or no answer within 5 s and one interval, as of an agent that
+  // is stopped. kUnsupported: the agent is of a version that knows no such questions.
   Result<WindowOfHost> Energy(uint64_t number);
 
   uint64_t OnEpochBegin(const EpochInfo& info) override;
