@@ -29,6 +29,7 @@ from benchmarks.energy_truth.work import SECONDS, WRAP_AT
 
 HOST_FAILED = 125  # an exit status that is not the command's
 STEP_S = 0.001  # real counters move about as often
+WIDTH = 21  # bytes of a counter's file: any 64-bit number and a line end
 MS_BIND, MS_REC = 4096, 16384
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 GPUS = "EMLIO_STUB_NVML"  # names the file that the stand-in for NVML reads
@@ -46,7 +47,6 @@ class Drive:
         self._zones = zones
         self._lead_s = lead_s
         self._files = [os.open(file, os.O_WRONLY | os.O_CREAT, 0o444) for file in files]
-        self._sizes = [0] * len(files)
         self._ended = threading.Event()
         self.begin_s = self._written_s = time.monotonic()
         self.stood_s = 0.0
@@ -75,13 +75,10 @@ class Drive:
         elapsed = now - self.begin_s
         self.stood_s = max(self.stood_s, now - self._written_s)
         self._written_s = now
-        for at, (zone, file) in enumerate(zip(self._zones, self._files, strict=True)):
-            text = b"%d\n" % zone.counter_uj(elapsed, self._lead_s)
-            # Whoever reads between the two calls sees a number, if with empty lines behind it.
-            os.pwrite(file, text.ljust(self._sizes[at], b"\n"), 0)
-            if len(text) < self._sizes[at]:
-                os.ftruncate(file, len(text))
-            self._sizes[at] = len(text)
+        for zone, file in zip(self._zones, self._files, strict=True):
+            # Of one width, with empty lines behind it: who reads up to the end of the file would
+            # see the rest of a longer number behind the shorter one before.
+            os.pwrite(file, (b"%d" % zone.counter_uj(elapsed, self._lead_s)).ljust(WIDTH, b"\n"), 0)
 
 
 def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0) -> None:

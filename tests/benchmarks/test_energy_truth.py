@@ -145,20 +145,22 @@ def test_the_driver_keeps_to_the_closed_form_over_wraps(tmp_path: Path) -> None:
         Zone("intel-rapl:1", "package-1", 100, 0, 7_000_003),  # every 70 ms
     ]
     files = [tmp_path / str(at) for at in range(2)]
-    rounds = 0
+    rounds = late = 0
     with Drive(zones, files, 0) as drive:
-        end = time.monotonic() + 0.4
+        end = time.monotonic() + 1
         while (before := time.monotonic()) < end:
             texts = [file.read_text() for file in files]
             after = time.monotonic()
             for zone, text in zip(zones, texts, strict=True):
                 shown = int(text)  # a whole number at any moment
-                # On a busy machine the driver may be late, but it never runs ahead.
+                # On a busy machine the driver may be late, but it never runs ahead: that would be
+                # nearly a whole turn behind.
                 latest = zone.counter_uj(after - drive.begin_s, 0)
                 behind_uj = (latest - shown) % zone.range_uj
-                assert behind_uj < zone.watts * (after - before + 60e-3) * 1e6
+                late += behind_uj > zone.watts * (after - before + 20e-3) * 1e6
             rounds += 1
     assert rounds > 10
+    assert late < rounds / 2
 
 
 def test_the_processor_is_the_same_on_every_machine() -> None:
