@@ -210,6 +210,19 @@ def test_a_process_ends_though_a_run_goes_on(host: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
+def test_data_that_this_process_reads_itself_have_no_storage_host(
+    host: Path, hundred: Path
+) -> None:
+    with energy.measure(root=str(host), interval_ms=20) as run:
+        with emlio.Loader(str(hundred / "*.tfrecord"), batch_size=10) as loader:
+            assert sum(len(batch) for batch in loader) == 100
+        time.sleep(1.5)
+    assert run.report.nodes == ()
+    assert run.report.total.complete
+    assert run.report.total.joules == run.report.energy.total.joules
+    assert run.report.total.joules is not None
+
+
 def test_epochs_of_loaders_are_windows_and_their_storage_host_is_in_the_total(
     host: Path, hundred: Path, tmp_path: Path
 ) -> None:

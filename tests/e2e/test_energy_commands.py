@@ -492,6 +492,18 @@ def test_a_daemon_on_the_measured_host_needs_no_agent(
     assert [one["name"] for one in result["windows"]] == ["epoch"]
 
 
+def test_a_job_that_reads_its_data_itself_has_no_storage_node(
+    emlio_bin: str, shards: Path, energy_here: Energy
+) -> None:
+    result = energy_here(
+        *("record", "--", "sh", "-c", 'sleep 1; exec "$@"', "sh"),
+        *(emlio_bin, "pull", f"{shards}/*.tfrecord", "--batch-size", 10),
+    )
+    assert result["nodes"] == []
+    assert result["run"]["total"]["joules"] == result["total"]["joules"] is not None
+    assert [one["name"] for one in result["windows"]] == ["epoch"]
+
+
 def test_windows_of_the_command_are_listed(
     emlio: Emlio, emlio_bin: str, shards: Path, serve: Serve, bare_root: Path
 ) -> None:

@@ -359,9 +359,11 @@ class Loader::Impl : public SourceClient::Owner {
   void TellOfEnergyAgents() const {
     if (options_.observer == nullptr) return;
     for (const auto& source : sources_) {
+      // What this process reads itself is used on this host, and whoever measures it has it.
+      const bool is_local = local_daemon_ != nullptr && source == sources_.front();
       if (const std::string agent = source->energy_agent(); !agent.empty()) {
         options_.observer->OnEnergyAgent(agent);
-      } else {
+      } else if (!is_local) {
         options_.observer->OnUnmeasuredPeer(source->endpoint(), source->boot_id());
       }
     }
