@@ -29,7 +29,6 @@ from benchmarks.energy_truth.work import SECONDS, WRAP_AT
 
 HOST_FAILED = 125  # an exit status that is not the command's
 STEP_S = 0.001  # real counters move about as often
-WIDTH = 21  # bytes of a counter's file: any 64-bit number and a line end
 MS_BIND, MS_REC = 4096, 16384
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 GPUS = "EMLIO_STUB_NVML"  # names the file that the stand-in for NVML reads
@@ -76,9 +75,9 @@ class Drive:
         self.stood_s = max(self.stood_s, now - self._written_s)
         self._written_s = now
         for zone, file in zip(self._zones, self._files, strict=True):
-            # Of one width, with empty lines behind it: who reads up to the end of the file would
-            # see the rest of a longer number behind the shorter one before.
-            os.pwrite(file, (b"%d" % zone.counter_uj(elapsed, self._lead_s)).ljust(WIDTH, b"\n"), 0)
+            # Of one width: who reads up to the end of the file would see the rest of a longer
+            # number behind a shorter one that came before.
+            os.pwrite(file, b"%020d\n" % zone.counter_uj(elapsed, self._lead_s), 0)
 
 
 def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0) -> None:
