@@ -333,6 +333,24 @@ def test_memory_is_looked_at_before_the_first_run_of_an_experiment(
     assert all(json.loads(facts)["memory_load"] == "flat" for (facts,) in domains)
 
 
+def test_who_looks_at_memory_second_waits_for_the_first(
+    emlio_bin: str, tmp_path: Path, host: EnergyHost
+) -> None:
+    command = [emlio_bin, "energy", "record", "--memory-check", "always", "--no-store"]
+    command += ["--root", str(host.root), "--", "sleep", "0.1"]
+    processes = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(tmp_path))
+        for _ in range(2)
+    ]
+    began = time.monotonic()
+    said = [process.communicate(timeout=60)[1] for process in processes]
+    assert time.monotonic() - began > 4  # two checks of 2.5 s, one after the other
+    assert [process.returncode for process in processes] == [0, 0]
+    for text in said:
+        assert "memory is put under load" in text
+        assert "not looked at" not in text
+
+
 def test_an_agent_looks_at_memory_when_it_is_told_to(
     emlio_bin: str,
     tmp_path: Path,

@@ -60,10 +60,11 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bo
       monitor.domains().begin(), monitor.domains().end(), [](const energy::Domain& domain) {
         return domain.kind == energy::DomainKind::kDram && domain.cause.empty();
       });
+  const auto alone = has_dram && load_memory
+                         ? energy::LockDramChecks(root, energy::kWaitForChecksNs)
+                         : Result<std::unique_ptr<DirectoryLock>>(nullptr);
   const int64_t begin_ns = SystemClock().NowNs();
   EMLIO_ASSIGN_OR_RETURN(diagnosis.idle, monitor.Between(begin_ns, begin_ns + kIdleNs));
-  const auto alone = has_dram && load_memory ? energy::LockDramChecks(root)
-                                             : Result<std::unique_ptr<DirectoryLock>>(nullptr);
   if (!alone.ok()) {
     LogWarning("what counters of memory show under load is not looked at: {}",
                alone.status().ToString());

@@ -81,12 +81,21 @@ std::string_view MemoryCheckName(MemoryCheck check) {
 void CheckMemory(const energy::Host& host, MemoryCheck when) {
   // What memory does here is not what counters of another root are about.
   if (when == MemoryCheck::kNever || (when == MemoryCheck::kAuto && host.root != "/")) return;
-  {
+  const auto is_wanted = [&] {
     const energy::Detection found = energy::Detect(host);
-    if (std::none_of(found.meters.begin(), found.meters.end(), energy::IsCountedDram)) return;
-    if (when == MemoryCheck::kAuto && !energy::HasUncheckedDram(host.root, found.meters)) return;
+    if (when == MemoryCheck::kAuto) return energy::HasUncheckedDram(host.root, found.meters);
+    return std::any_of(found.meters.begin(), found.meters.end(), energy::IsCountedDram);
+  };
+  if (!is_wanted()) return;
+  // Whoever comes second waits: beside the load of the first there is nothing to be measured.
+  const auto alone = energy::LockDramChecks(host.root, energy::kWaitForChecksNs);
+  if (!alone.ok()) {
+    LogWarning("what counters of memory show under load is not looked at: {}",
+               alone.status().ToString());
+    return;
   }
   if (when == MemoryCheck::kAuto) {
+    if (!is_wanted()) return;  // the first has found out
     std::string_view why;
     if (!energy::CanLoadAllMemory()) {
       why = "this process may not use all CPUs, or little memory is free";
@@ -99,12 +108,6 @@ void CheckMemory(const energy::Host& host, MemoryCheck when) {
           why);
       return;
     }
-  }
-  const auto alone = energy::LockDramChecks(host.root);
-  if (!alone.ok()) {
-    LogWarning("what counters of memory show under load is not looked at: {}",
-               alone.status().ToString());
-    return;
   }
   Say("emlio: memory is put under load for {:g} s{}, to see whether its counters rise\n",
       static_cast<double>(kLoadNs) * 1e-9,

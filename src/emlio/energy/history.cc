@@ -287,17 +287,19 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
 
   double most = 0;
   double least = INFINITY;
+  // False when the samples do not say: void time is no neighbour.
   const auto see = [&](const Sample& x, const Sample& y) {
-    if (const auto watts = MeanWatts(x, y)) {
-      most = std::max(most, *watts);
-      least = std::min(least, *watts);
-    }
+    const auto watts = MeanWatts(x, y);
+    if (!watts) return false;
+    most = std::max(most, *watts);
+    least = std::min(least, *watts);
+    return true;
   };
   see(a, b);
-  const auto before = KnotBefore(from, domain);
-  const auto after = KnotAfter(*to, domain);
-  if (before) see(At(*before, domain), a);
-  if (after) see(b, At(*after, domain));
+  const auto knot_before = KnotBefore(from, domain);
+  const auto knot_after = KnotAfter(*to, domain);
+  const bool before = knot_before && see(At(*knot_before, domain), a);
+  const bool after = knot_after && see(b, At(*knot_after, domain));
   // Nothing to compare with: all of it may have been used in a moment.
   if (!before && !after) least = 0;
   // Of a power that begins or ends in this interval, its mean shows a part: the smaller, the nearer

@@ -229,6 +229,21 @@ TEST_F(RecorderTest, TheUncertaintyCoversEdgesWhereSamplesBeginAndEnd) {
   EXPECT_GT(told, 30'000);
 }
 
+TEST_F(RecorderTest, BesideVoidTimeAnEdgeHasANeighbourOnOneSideOnly) {
+  // Begins anew at 5.15 s; 420 W from 5.21 s on, 20 W before.
+  const auto shown = [](double t) {
+    if (t < 5.15) return 500 + 20 * t;
+    return t < 5.21 ? 20 * (t - 5.15) : 20 * 0.06 + 420 * (t - 5.21);
+  };
+  AddPackage(shown);
+  Run(12);
+  const Energy energy = Window(5.205, 10)[0];
+  ASSERT_TRUE(energy.joules) << energy.cause;
+  const double error = std::abs(*energy.joules - (shown(10) - shown(5.205)));
+  EXPECT_GT(error, 1);
+  EXPECT_LT(error, energy.uncertainty_joules);
+}
+
 TEST_F(RecorderTest, OfOneIntervalAloneNothingTellsWhenItsEnergyWasUsed) {
   AddPackage([](double t) { return t < 0.09 ? 0 : 5000 * (t - 0.09); });
   Run(0.1);

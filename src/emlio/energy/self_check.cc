@@ -93,16 +93,17 @@ int64_t WrittenNs(const std::string& path) {
   return status.st_mtim.tv_sec * kNsPerSecond + status.st_mtim.tv_nsec;
 }
 
-// By domain, what was found out last; none when nothing is kept, or nothing that can be read.
-std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
-  std::map<std::string, DramCheck> kept;
-  const std::string of_host = HostChecksPath(root);
-  const auto of_user = UserChecksPath(root);
-  const int64_t host_ns = WrittenNs(of_host);
-  const int64_t user_ns = of_user.ok() ? WrittenNs(*of_user) : 0;
-  if (host_ns == 0 && user_ns == 0) return kept;
-  const auto text = ReadText(host_ns >= user_ns ? of_host : *of_user);
-  if (!text.ok()) return kept;
+using DramChecks = std::map<std::string, DramCheck>;  // by domain
+
+// Adds a later check to those that are kept. One that found nothing takes nothing back.
+void AddCheck(const DramCheck& check, DramChecks* kept) {
+  if (check.rise != Rise::kUnknown || !kept->contains(check.id)) (*kept)[check.id] = check;
+}
+
+// Adds those of a file; none when nothing can be read there.
+void ReadChecks(const std::string& path, DramChecks* kept) {
+  const auto text = ReadText(path);
+  if (!text.ok()) return;
   std::istringstream lines(*text);
   DramCheck check;
   std::string rise;
@@ -110,9 +111,21 @@ std::map<std::string, DramCheck> KeptDramChecks(const std::string& root) {
     for (const Rise known : {Rise::kRises, Rise::kFlat, Rise::kUnknown}) {
       if (rise != RiseName(known)) continue;
       check.rise = known;
-      kept[check.id] = check;
+      AddCheck(check, kept);
     }
   }
+}
+
+// What was found out last.
+DramChecks KeptDramChecks(const std::string& root) {
+  const std::string of_host = HostChecksPath(root);
+  const auto of_user = UserChecksPath(root);
+  const int64_t host_ns = WrittenNs(of_host);
+  const int64_t user_ns = of_user.ok() ? WrittenNs(*of_user) : 0;
+  DramChecks kept;
+  if (user_ns > 0 && user_ns <= host_ns) ReadChecks(*of_user, &kept);
+  if (host_ns > 0) ReadChecks(of_host, &kept);
+  if (user_ns > host_ns) ReadChecks(*of_user, &kept);
   return kept;
 }
 
@@ -207,8 +220,10 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
   if (path.empty()) {
     EMLIO_ASSIGN_OR_RETURN(path, UserChecksPath(root));
   }
+  DramChecks kept = KeptDramChecks(root);
+  for (const DramCheck& check : checks) AddCheck(check, &kept);
   std::string text;
-  for (const DramCheck& check : checks) {
+  for (const auto& [id, check] : kept) {
     text += fmt::format("{} {} {:.1f} {:.1f}\n", check.id, RiseName(check.rise), check.idle_watts,
                         check.load_watts);
   }
@@ -219,11 +234,19 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
   return chmod(path.c_str(), 0644) == 0 ? OkStatus() : ErrnoStatus(errno, path);
 }
 
-Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root) {
-  const auto of_host = HostDirectory(root);
-  if (of_host.ok()) return DirectoryLock::Take(*of_host);
-  EMLIO_ASSIGN_OR_RETURN(const std::string of_user, RuntimeDirectory());
-  return DirectoryLock::Take(of_user);
+Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root, int64_t wait_ns) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  auto directory = HostDirectory(root);
+  if (!directory.ok()) directory = RuntimeDirectory();
+  EMLIO_RETURN_IF_ERROR(directory.status());
+  const int64_t until_ns = SystemClock().NowNs() + wait_ns;
+  while (true) {
+    auto lock = DirectoryLock::Take(*directory);
+    if (lock.status().code() != Code::kPermissionDenied || SystemClock().NowNs() >= until_ns) {
+      return lock;
+    }
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {

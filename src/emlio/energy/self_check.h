@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "emlio/base/clock.h"
 #include "emlio/base/file.h"
 #include "emlio/base/status.h"
 #include "emlio/energy/meter.h"
@@ -46,7 +47,8 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
 bool IsCountedDram(const Meter& meter);
 
 // Keeps what was found out until the next start of the host, in place of what was found out before;
-// also that it is unknown. What root finds out is kept in HostDirectory, where there is one, for
+// also that it is unknown, where nothing is known from before: a check that finds nothing takes
+// nothing back. What root finds out is kept in HostDirectory, where there is one, for
 // all users; what another user finds out is kept for that user alone, in RuntimeDirectory. Of the
 // two the later one holds.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
@@ -56,9 +58,13 @@ void TakeDramChecks(const std::string& root, std::vector<Meter>* meters);
 // Whether there are counters of memory of which nothing is kept.
 bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters);
 
+// For LockDramChecks: longer than some processes that start together need, one after the other.
+inline constexpr int64_t kWaitForChecksNs = 30 * kNsPerSecond;
+
 // Keeps out others who check, for beside their load memory is not at rest: those of all users where
-// there is a HostDirectory, else those of this user. kPermissionDenied while another one checks.
-Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root);
+// there is a HostDirectory, else those of this user. kPermissionDenied where another one
+// still checks after `wait_ns`.
+Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root, int64_t wait_ns);
 
 // Whether LoadMemory would reach all memory of this host: every CPU is this process's, so that no
 // socket is left out, and enough memory is free for more than caches hold.

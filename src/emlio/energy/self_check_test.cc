@@ -244,13 +244,41 @@ TEST_F(SharedHostTest, WhatOthersMayHaveWrittenIsNotBelieved) {
 }
 
 TEST_F(SharedHostTest, OneChecksAtATime) {
-  const auto alone = LockDramChecks(root_);
+  auto alone = LockDramChecks(root_, 0);
   ASSERT_TRUE(alone.ok()) << alone.status().ToString();
   if (geteuid() == 0) {
     const AsUser nobody(kNobody);
-    EXPECT_EQ(LockDramChecks(root_).status().code(), Code::kPermissionDenied);
+    EXPECT_EQ(LockDramChecks(root_, 0).status().code(), Code::kPermissionDenied);
   }
-  EXPECT_EQ(LockDramChecks(root_).status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(LockDramChecks(root_, 0).status().code(), Code::kPermissionDenied);
+  // Who comes second waits for the first to end.
+  std::thread first([&] {
+    Sleep(100);
+    alone->reset();
+  });
+  EXPECT_TRUE(LockDramChecks(root_, 30 * kNsPerSecond).ok());
+  first.join();
+}
+
+TEST_F(SharedHostTest, ACheckThatFindsNothingTakesNothingBack) {
+  ASSERT_TRUE(Keep(Rise::kUnknown).ok());
+  EXPECT_EQ(Known(), "not checked");
+  EXPECT_FALSE(Unchecked()) << "it was looked at";
+  ASSERT_TRUE(Keep(Rise::kFlat).ok());
+  ASSERT_TRUE(Keep(Rise::kUnknown).ok());
+  EXPECT_EQ(Known(), "flat");
+  if (geteuid() == 0) {
+    std::filesystem::create_directory(folder_.File("of-nobody"));
+    ASSERT_EQ(chown(folder_.File("of-nobody").c_str(), kNobody, kNobody), 0);
+    setenv("XDG_RUNTIME_DIR", folder_.File("of-nobody").c_str(), 1);
+    Sleep(20);  // coarser than the times of files
+    const AsUser nobody(kNobody);
+    ASSERT_TRUE(Keep(Rise::kUnknown).ok());
+    EXPECT_EQ(Known(), "flat");
+  }
+  Sleep(20);
+  ASSERT_TRUE(Keep(Rise::kRises).ok());
+  EXPECT_EQ(Known(), "rises");
 }
 
 TEST(LoadMemoryTest, AProcessThatMayNotUseAllCpusCannotLoadAllMemory) {

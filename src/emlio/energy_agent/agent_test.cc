@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -509,6 +510,43 @@ TEST(LinkTest, AnAgentOfAnEarlierVersionIsToldOfWindowsAndNotAskedForThem) {
   const MutexLock lock(mu);
   EXPECT_EQ(windows, 2U) << "its begin and its end";
   EXPECT_FALSE(asked);
+}
+
+// Nothing is taken while it is held: as an agent that is stopped.
+TEST(LinkTest, TheEndOfAWindowThatWasToldOfHasAlwaysRoom) {
+  Mutex mu;
+  std::map<uint64_t, std::pair<int, int>> windows;  // begins and ends
+  {
+    Mutex held;
+    std::unique_ptr<MutexLock> hold = std::make_unique<MutexLock>(held);
+    const ScriptedAgent agent([&](const AnyMessage& message) -> std::vector<AnyMessage> {
+      const MutexLock wait(held);
+      const MutexLock lock(mu);
+      if (const auto* window = std::get_if<Window>(&message)) {
+        auto& [begins, ends] = windows[window->key];
+        ++(window->end_ns == 0 ? begins : ends);
+      }
+      if (!std::holds_alternative<Hello>(message)) return {};
+      return {Welcome{}};
+    });
+    auto link = *Link::Start(agent.endpoint());
+    const uint64_t outer = link->Open({"outer", "", -1, -1});
+    for (int i = 0; i < 150'000; ++i) link->Close(link->Open({"inner", "", -1, -1}));
+    link->Close(outer);
+    hold.reset();
+    const auto until = std::chrono::steady_clock::now() + kDeadline;
+    const auto told = [&] {
+      const MutexLock lock(mu);
+      return windows[outer].second == 1;
+    };
+    while (!told() && std::chrono::steady_clock::now() < until) Sleep(20);
+    EXPECT_TRUE(told());
+  }
+  const MutexLock lock(mu);
+  EXPECT_LT(windows.size(), 150'001U) << "there was no room for all";
+  for (const auto& [key, seen] : windows) {
+    ASSERT_FALSE(seen.first == 1 && seen.second == 0) << key << " has no end";
+  }
 }
 
 TEST(LinkTest, AnAgentThatChoosesAVersionNobodySpeaksIsLeft) {

@@ -27,7 +27,7 @@
 namespace emlio::energy_agent {
 namespace {
 
-constexpr size_t kMaxWaiting = 100'000;  // messages
+constexpr size_t kMaxWaiting = 100'000;  // messages; and ends of windows that were told of
 constexpr int kConnectTimeoutMs = 5000;
 constexpr int64_t kFlushNs = 2 * kNsPerSecond;
 constexpr int kPollMs = 1000;
@@ -57,10 +57,10 @@ class Link::Impl {
     window.begin_ns = SystemClock().NowNs();
     const MutexLock lock(mu_);
     window.key = ++last_key_;
-    // The end is told with all of it: labels are short, and the begin may have been dropped.
-    open_.push_back(window);
-    Enqueue(window);
-    return window.key;
+    const uint64_t key = window.key;
+    const bool told = Enqueue(window);
+    open_.push_back({std::move(window), told});
+    return key;
   }
 
   void Close(uint64_t key, energy::WindowWork work) EMLIO_EXCLUDES(mu_) {
@@ -68,12 +68,15 @@ class Link::Impl {
     const int64_t now_ns = SystemClock().NowNs();
     const MutexLock lock(mu_);
     for (size_t i = open_.size(); i-- > 0;) {
-      if (open_[i].key != key) continue;
-      Window window = std::move(open_[i]);
+      if (open_[i].window.key != key) continue;
+      // The end is told with all of the window: labels are short, and its begin may have been
+      // dropped. Where it was not, the agent must learn of the end.
+      Window window = std::move(open_[i].window);
+      const bool must = open_[i].told;
       open_.erase(open_.begin() + static_cast<ptrdiff_t>(i));
       window.end_ns = now_ns;
       window.work = work;
-      Enqueue(std::move(window));
+      Enqueue(std::move(window), must);
       return;
     }
   }
@@ -142,10 +145,15 @@ class Link::Impl {
     }
     return false;
   }
-  // False when nobody will be told.
-  bool Enqueue(AnyMessage message) EMLIO_REQUIRES(mu_) {
+  struct OpenWindow {
+    Window window;
+    bool told = false;  // its begin is
+  };
+
+  // False when nobody will be told; not with `must`, while there is a connection.
+  bool Enqueue(AnyMessage message, bool must = false) EMLIO_REQUIRES(mu_) {
     if (lost_) return false;
-    if (waiting_.size() >= kMaxWaiting) {
+    if (waiting_.size() >= kMaxWaiting && !must) {
       if (!overflowed_) LogWarning("more energy windows than can be told of: some are left out");
       overflowed_ = true;
       return false;
@@ -161,7 +169,7 @@ class Link::Impl {
 
   Mutex mu_;
   std::deque<AnyMessage> waiting_ EMLIO_GUARDED_BY(mu_);
-  std::vector<Window> open_ EMLIO_GUARDED_BY(mu_);
+  std::vector<OpenWindow> open_ EMLIO_GUARDED_BY(mu_);
   // A child made by fork has a link of its own: its windows are not taken for the parent's.
   uint64_t last_key_ EMLIO_GUARDED_BY(mu_) = static_cast<uint64_t>(getpid()) << 32;
   uint64_t last_nonce_ EMLIO_GUARDED_BY(mu_) = 0;

@@ -7,6 +7,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -70,8 +72,15 @@ std::string NicsOf(const std::string& root) {
 
 std::string EnvironmentOf(const std::string& root) {
   std::vector<std::string> inside;
-  if (access((root + ".dockerenv").c_str(), F_OK) == 0 ||
-      access((root + "run/.containerenv").c_str(), F_OK) == 0) {
+  // What Docker, Podman, systemd (nspawn, LXC), Kubernetes and Apptainer leave in a container.
+  constexpr const char* kSigns[] = {".dockerenv",
+                                    "run/.containerenv",
+                                    "run/systemd/container",
+                                    "run/secrets/kubernetes.io",
+                                    "var/run/secrets/kubernetes.io",
+                                    ".singularity.d"};
+  if (std::any_of(std::begin(kSigns), std::end(kSigns),
+                  [&](const char* sign) { return access((root + sign).c_str(), F_OK) == 0; })) {
     inside.emplace_back(kContainer);
   }
   if (energy::ReadCpuFacts(root).hypervisor) inside.push_back("virtual machine");

@@ -487,6 +487,17 @@ TEST(ReportTest, RunsThatAreNoRepetitionsOfOneJobAreToldApart) {
               ElementsAre(AllOf(HasSubstr("slow: "), HasSubstr("their commands differ"))));
 }
 
+TEST(ReportTest, MemoryThatNobodyHasPutUnderLoadIsNamed) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) run.nodes[0].domains.back().unchecked = true;
+  const std::string id = input.runs[0].nodes[0].domains.back().id;
+  EXPECT_THAT(MakeReport(input).warnings,
+              ElementsAre(HasSubstr("whether " + id + " rises under a memory load was not")));
+  for (RunFigures& run : input.runs) run.nodes[0].domains.back().figure.joules.reset();
+  EXPECT_THAT(MakeReport(input).warnings, Not(Contains(HasSubstr("memory load"))))
+      << "it is n/a all the same";
+}
+
 TEST(ReportTest, ABaselineOfAnotherBootIsDoubtedAndOneOfAnotherHostRefused) {
   ReportInput input = SomeInput();
   for (RunFigures& run : input.runs) {

@@ -130,6 +130,18 @@ void AddQualityWarnings(EnergyReport* report) {
     for (const energy::Note& note : run.notes) warnings.Add(run.id, note.node, note.text);
     for (const NodeFigures& node : run.nodes) {
       const auto say = [&](const std::string& text) { warnings.Add(run.id, node.name, text); };
+      std::vector<std::string> unchecked;
+      for (const DomainFigures& domain : node.domains) {
+        if (domain.unchecked && domain.in_total && domain.figure.joules) {
+          unchecked.push_back(domain.id);
+        }
+      }
+      if (!unchecked.empty()) {
+        say(
+            fmt::format("whether {} rises under a memory load was not checked: emlio energy doctor "
+                        "does, on an idle host",
+                        fmt::join(unchecked, ", ")));
+      }
       if (node.ticks_dropped > 0) {
         say(fmt::format("{} samples did not reach the store", node.ticks_dropped));
       }

@@ -19,6 +19,11 @@
 namespace emlio::energy_analysis {
 namespace {
 
+bool IsUnchecked(const energy::Domain& domain) {
+  const std::pair<std::string, std::string> unchecked = {"memory_load", "not checked"};
+  return std::find(domain.facts.begin(), domain.facts.end(), unchecked) != domain.facts.end();
+}
+
 using Json = nlohmann::json;
 
 constexpr size_t kMaxSpans = 200;
@@ -141,7 +146,8 @@ Result<NodeFigures> LoadNode(energy::RunReader* reader, const energy::StoredNode
                                .figure = FigureOf(energies[i]),
                                .void_seconds = Seconds(energies[i].void_ns),
                                .in_total = domain.in_total,
-                               .outside_total = domain.outside_total});
+                               .outside_total = domain.outside_total,
+                               .unchecked = IsUnchecked(domain)});
   }
   const energy::Total total = energy::TotalOf(info.domains, energies);
   figures.total = FigureOf(total, figures.domains);

@@ -27,6 +27,7 @@ struct DomainFigures {
   double void_seconds = 0;
   bool in_total = false;
   std::string outside_total = {};
+  bool unchecked = false;  // memory of which nobody has looked whether it rises under load
 };
 
 struct NodeFigures {

@@ -252,6 +252,20 @@ TEST(StoredLevelTest, RunsAndAMeterAreCompared) {
   EXPECT_EQ(notes->front().text, "slope 1.1");
 }
 
+TEST(HostFactsTest, ContainersAreKnownByWhatTheirMakersLeaveInThem) {
+  for (const char* sign :
+       {".dockerenv", "run/.containerenv", "run/systemd/container", "run/secrets/kubernetes.io/x",
+        "var/run/secrets/kubernetes.io/x", ".singularity.d/x"}) {
+    const energy::testing::TemporaryFolder folder;
+    const auto file = folder.path() / sign;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream{file} << "x";
+    const auto facts = FactsOf(HostFacts(folder.path().string() + "/", {}));
+    ASSERT_TRUE(facts.ok());
+    EXPECT_EQ(facts->at("environment"), "container") << sign;
+  }
+}
+
 TEST(HostFactsTest, WhatTheSystemTellsIsThereAndNothingElse) {
   const energy::testing::TemporaryFolder folder;
   const auto write = [&](const std::string& path, const std::string& text) {
