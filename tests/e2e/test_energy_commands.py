@@ -533,6 +533,38 @@ def test_windows_of_the_command_are_listed(
     assert all("n/a" in row and "unavailable" in row for row in rows)
 
 
+def test_a_node_that_is_lost_before_its_first_figures_makes_the_total_incomplete(
+    emlio: Emlio, emlio_bin: str, tmp_path: Path, store: Path, energy_here: Energy
+) -> None:
+    with (
+        two_sockets(tmp_path / "there", "there") as there,
+        running_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there") as (
+            agent,
+            endpoint,
+        ),
+    ):
+        result = energy_here(
+            "record", "--node", endpoint, "--", "sh", "-c", f"kill -KILL {agent.pid}; sleep 1.5"
+        )
+    assert result["exit_code"] == 0
+    assert result["nodes"][0]["state"] == "lost"
+    assert result["total"]["state"] == "measured"
+    assert result["run"]["total"]["joules"] is None
+    text = emlio("energy", "report", result["run"]["id"], "--store", store).stdout
+    assert "there is lost" in text or "node is lost" in text
+
+
+def test_a_run_counts_once_in_a_report(emlio: Emlio, energy_here: Energy, store: Path) -> None:
+    run = energy_here("record", "--", "sleep", "1")["run"]["id"]
+    with contextlib.closing(sqlite3.connect(store)) as db, db:
+        db.execute('UPDATE run SET labels = \'{"arm": "a"}\'')
+    twice = emlio("energy", "report", "--store", store, run, run, code=2)
+    assert "named twice" in twice.stderr
+    arms = ["--where", "arm=a", "--against", "arm=a"]
+    both = emlio("energy", "report", "--store", store, *arms, code=2)
+    assert "two arms" in both.stderr
+
+
 def test_nodes_given_by_address_are_summed_behind_a_barrier(
     emlio_bin: str, tmp_path: Path, energy: Energy, energy_here: Energy
 ) -> None:

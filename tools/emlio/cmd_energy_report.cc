@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,8 +62,15 @@ Result<std::vector<energy::Run>> ChooseRuns(energy::RunReader* reader,
   std::vector<energy::Run> runs;
   std::vector<std::string> ids = command.runs;
   if (ids.empty()) ids.emplace_back();  // the latest
+  std::set<std::string> chosen;
   for (const std::string& id : ids) {
     EMLIO_ASSIGN_OR_RETURN(runs.emplace_back(), reader->FindRun(id));
+    if (!chosen.insert(runs.back().id).second) {
+      return InvalidArgument(
+          fmt::format("run {} is named twice: it counts once, or n and the interval of the mean "
+                      "are wrong",
+                      runs.back().id));
+    }
   }
   return runs;
 }
@@ -160,6 +168,12 @@ Result<analysis::EnergyReport> Make(const EnergyReportCommand& command) {
     EMLIO_ASSIGN_OR_RETURN(const auto others, RunsWith(reader.get(), command.against));
     input.against_name = fmt::format("{}", fmt::join(command.against, ", "));
     for (const energy::Run& run : others) {
+      for (const energy::Run& same : runs) {
+        if (same.id != run.id) continue;
+        return InvalidArgument(fmt::format(
+            "run {} is among those to compare and those to compare with: a ratio needs two arms",
+            run.id));
+      }
       EMLIO_ASSIGN_OR_RETURN(auto figures, analysis::LoadRun(reader.get(), run));
       input.against.push_back(std::move(figures));
     }

@@ -49,8 +49,10 @@ energy::WindowReport InDomains(const energy::WindowReport& window,
     const auto same = std::find_if(from.begin(), from.end(), [&](const energy::Domain& domain) {
       return domain.id == to[i].id;
     });
-    if (same != from.end()) {
-      mapped.energies[i] = window.energies[static_cast<size_t>(same - from.begin())];
+    const auto at = static_cast<size_t>(same - from.begin());
+    // A node that was lost early has told of no energies.
+    if (at < window.energies.size()) {
+      mapped.energies[i] = window.energies[at];
     } else {
       mapped.energies[i].cause = "the process that had the window does not measure it";
     }

@@ -151,6 +151,27 @@ Meter NullMeter(DomainKind kind, std::string id, const std::vector<Absence>& abs
   return meter;
 }
 
+// A socket whose zone has no name, or one that is there already, is missing, and not absent; so is
+// memory of a socket where others show theirs.
+void AddMissingSockets(Detection* detection) {
+  size_t sockets = detection->cpu.sockets;
+  for (const DomainKind kind : {DomainKind::kPackage, DomainKind::kDram}) {
+    std::set<int> shown = SocketsOf(detection->meters, kind);
+    if (shown.empty()) continue;
+    sockets = std::max(sockets, shown.size());
+    for (int socket = 0; shown.size() < sockets; ++socket) {
+      if (!shown.insert(socket).second) continue;
+      Meter missing;
+      missing.domain = MakeDomain(kind, "", socket, -1);
+      missing.domain.cause =
+          fmt::format("this host has {} sockets, and no source shows the {} of this one", sockets,
+                      KindName(kind));
+      missing.domain.fix = "emlio energy doctor says which zones were not taken, and why";
+      detection->meters.push_back(std::move(missing));
+    }
+  }
+}
+
 struct PciGpu {
   std::string address;
   bool nvidia = false;
@@ -187,6 +208,30 @@ void AddMissingGpus(const Host& host, Detection* detection) {
     }
     meter.domain.pci = gpu.address;
     detection->meters.push_back(std::move(meter));
+  }
+}
+
+// Who asks for a GPU that is not there is not told the joules of the others alone.
+void AddUnknownGpus(const Host& host, Detection* detection) {
+  for (const std::string& id : host.gpus) {
+    Host one;
+    one.gpus = {id};
+    const bool known =
+        std::any_of(detection->meters.begin(), detection->meters.end(), [&](const Meter& meter) {
+          const Domain& domain = meter.domain;
+          // An instance is measured by its parent.
+          return GpuWanted(one, domain.device, domain.pci) ||
+                 (id.starts_with("MIG-") && domain.kind == DomainKind::kGpu);
+        });
+    if (known) continue;
+    Meter missing;
+    missing.domain = MakeDomain(DomainKind::kGpu, "", -1, -1);
+    missing.domain.id = "gpu-" + id;
+    missing.domain.cause = "no GPU of this host has this id";
+    missing.domain.fix =
+        "name it by its UUID (nvidia-smi -L) or its PCI address with the domain, such as "
+        "0000:3b:00.0 (lspci -D)";
+    detection->meters.push_back(std::move(missing));
   }
 }
 
@@ -286,6 +331,7 @@ Detection Detect(const Host& host) {
   for (int kind = 0; kind < kDomainKinds; ++kind) {
     ChooseKind(static_cast<DomainKind>(kind), &cpu_sources, &detection);
   }
+  AddMissingSockets(&detection);
   const auto dram_limits = DramLimits(host);
   for (Meter& meter : detection.meters) {
     Domain& domain = meter.domain;
@@ -315,6 +361,7 @@ Detection Detect(const Host& host) {
     for (Meter& meter : finding.meters) detection.meters.push_back(std::move(meter));
   }
   AddMissingGpus(host, &detection);
+  AddUnknownGpus(host, &detection);
 
   const auto order = [](const Meter& meter) {
     const Domain& domain = meter.domain;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
@@ -559,6 +560,49 @@ TEST(DetectTest, AHostWithoutCountersSaysWhyForEachDomain) {
   }
   for (const char* source : {"perf", "powercap", "powercap-mmio", "hwmon", "nvml", "rocm"}) {
     EXPECT_NE(Absent(detection, source), "") << source;
+  }
+}
+
+TEST(DetectTest, ASocketThatNoZoneShowsIsMissingAndNotAbsent) {
+  const auto two_sockets = [](FakeHost* host) {
+    host->TwoSockets();
+    host->Write("proc/cpuinfo",
+                "vendor_id\t: GenuineIntel\nphysical id\t: 0\n\nphysical id\t: 1\n");
+  };
+  const auto missing = [](const FakeHost& host) {
+    std::vector<std::string> ids;
+    for (const Meter& meter : Detect(host.host).meters) {
+      if (meter.counter == nullptr && meter.domain.in_total) ids.push_back(meter.domain.id);
+    }
+    return ids;
+  };
+  {
+    FakeHost host;
+    two_sockets(&host);
+    EXPECT_THAT(missing(host), IsEmpty());
+  }
+  for (const char* name : {"pkg-1", "package-0"}) {
+    FakeHost host;
+    two_sockets(&host);
+    host.Write("sys/class/powercap/intel-rapl:1/name", std::string(name) + "\n");
+    EXPECT_THAT(missing(host), Contains("package-1")) << name;
+  }
+  FakeHost host;
+  two_sockets(&host);
+  std::filesystem::remove_all(host.Path("sys/class/powercap/intel-rapl:1:1"));
+  EXPECT_THAT(missing(host), ElementsAre("dram-1"));
+}
+
+TEST(DetectTest, AGpuThatIsAskedForAndNotThereIsMissing) {
+  FakeHost host;
+  host.TwoSockets();
+  for (const char* id : {"0", "GPU-typo", "0000:99:00.0", "MIG-7"}) {
+    host.host.gpus = {id};
+    std::vector<std::string> missing;
+    for (const Meter& meter : Detect(host.host).meters) {
+      if (meter.domain.kind == DomainKind::kGpu) missing.push_back(meter.domain.id);
+    }
+    EXPECT_THAT(missing, ElementsAre("gpu-" + std::string(id)));
   }
 }
 

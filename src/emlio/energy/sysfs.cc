@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "emlio/base/file.h"
@@ -262,6 +263,19 @@ std::optional<uint64_t> ParseBusyTicks(std::string_view stat) {
   return busy;
 }
 
+namespace {
+
+size_t CountSockets(std::string_view cpuinfo) {
+  std::set<std::string_view> sockets;
+  while (!cpuinfo.empty()) {
+    const std::string_view line = TakeUntil(&cpuinfo, '\n');
+    if (line.starts_with("physical id")) sockets.insert(line);
+  }
+  return sockets.size();
+}
+
+}  // namespace
+
 CpuFacts ReadCpuFacts(const std::string& root) {
   CpuFacts facts;
   const auto read = ReadText(root + "proc/cpuinfo");
@@ -270,6 +284,7 @@ CpuFacts ReadCpuFacts(const std::string& root) {
   const std::string_view flags = CpuInfoValue(*read, "flags");
   facts.amd = HasWord(vendor, "AuthenticAMD") || HasWord(vendor, "HygonGenuine");
   facts.hypervisor = HasWord(flags, "hypervisor");
+  facts.sockets = CountSockets(*read);
   if (facts.amd) {
     facts.filtering = CpuFacts::Filtering::kOff;
   } else if (HasWord(flags, "sgx")) {

@@ -53,6 +53,7 @@ std::optional<uint64_t> ParseBusyTicks(std::string_view stat);
 struct CpuFacts {
   bool amd = false;         // or Hygon
   bool hypervisor = false;  // this is a virtual machine
+  size_t sockets = 0;       // with CPUs that are on, as far as the kernel says; 0: it does not
   enum class Filtering { kOff, kOn, kUnknown } filtering = Filtering::kUnknown;
 };
 CpuFacts ReadCpuFacts(const std::string& root);
