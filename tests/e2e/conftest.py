@@ -13,6 +13,7 @@ import pytest
 
 from command_line import Emlio, Energy, make_shards, run_emlio, run_energy
 from daemon_process import Daemon, Serve, start_daemon
+from energy_agents import Agent, running_agent
 from energy_host import EnergyHost, two_sockets
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -44,6 +45,15 @@ def host(tmp_path: Path) -> Iterator[EnergyHost]:
     """Two sockets with memory, whose power is known."""
     with two_sockets(tmp_path / "host", boot_id="here") as made:
         yield made
+
+
+@pytest.fixture
+def two_hosts(emlio_bin: str, tmp_path: Path, host: EnergyHost) -> Iterator[Agent]:
+    """Beside `host` another one, "there", with an agent: the agent and its endpoint."""
+    with two_sockets(tmp_path / "there", boot_id="there") as there:
+        options = ("--root", there.root, "--node", "there")
+        with running_agent(emlio_bin, tmp_path, *options) as agent:
+            yield agent
 
 
 @pytest.fixture

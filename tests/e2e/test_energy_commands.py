@@ -16,7 +16,7 @@ import pytest
 
 from command_line import DEADLINE_S, Emlio, Energy, environment
 from daemon_process import Serve
-from energy_agents import running_agent
+from energy_agents import Agent, running_agent
 from energy_host import TWO_SOCKETS_WATTS, EnergyHost, Zone, two_sockets
 
 # What a test takes for the watts of a host: on a busy machine whoever moves its counters is late.
@@ -534,18 +534,12 @@ def test_windows_of_the_command_are_listed(
 
 
 def test_a_node_that_is_lost_before_its_first_figures_makes_the_total_incomplete(
-    emlio: Emlio, emlio_bin: str, tmp_path: Path, store: Path, energy_here: Energy
+    emlio: Emlio, store: Path, energy_here: Energy, two_hosts: Agent
 ) -> None:
-    with (
-        two_sockets(tmp_path / "there", "there") as there,
-        running_agent(emlio_bin, tmp_path, "--root", there.root, "--node", "there") as (
-            agent,
-            endpoint,
-        ),
-    ):
-        result = energy_here(
-            "record", "--node", endpoint, "--", "sh", "-c", f"kill -KILL {agent.pid}; sleep 1.5"
-        )
+    agent, endpoint = two_hosts
+    result = energy_here(
+        "record", "--node", endpoint, "--", "sh", "-c", f"kill -KILL {agent.pid}; sleep 1.5"
+    )
     assert result["exit_code"] == 0
     assert result["nodes"][0]["state"] == "lost"
     assert result["total"]["state"] == "measured"

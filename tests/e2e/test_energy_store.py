@@ -10,7 +10,6 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +100,6 @@ def test_a_run_that_has_no_place_is_not_left_out_silently(emlio_bin: str, tmp_pa
         else:
             assert cause in result["store_cause"]
             assert cause in done.stderr
-
-
-@pytest.fixture
-def two_hosts(emlio_bin: str, tmp_path: Path, host: EnergyHost) -> Iterator[Agent]:
-    """Beside `host` another one, "there", with an agent: the agent and its endpoint."""
-    with two_sockets(tmp_path / "there", boot_id="there") as there:
-        options = ("--root", there.root, "--node", "there")
-        with running_agent(emlio_bin, tmp_path, *options) as agent:
-            yield agent
 
 
 def test_samples_figures_and_clocks_of_every_node_are_in_the_store(

@@ -23,7 +23,7 @@ std::string_view MemoryCheckName(MemoryCheck check);
 
 // Makes that check if it is due, and keeps what was found out (energy::KeepDramChecks). What
 // hinders it is told and no error: counters that were not checked say so. Takes up to three
-// seconds.
+// seconds, after up to energy::kWaitForChecksNs for others who check.
 void CheckMemory(const energy::Host& host, MemoryCheck when);
 
 }  // namespace emlio::tool

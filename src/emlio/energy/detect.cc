@@ -71,6 +71,15 @@ int Supply(const std::vector<Meter>& meters, DomainKind kind, size_t sockets) {
   return readable == all && SocketsOf(meters, kind).size() == sockets ? 2 : 1;
 }
 
+// A domain that should be there.
+Meter MissingMeter(DomainKind kind, int socket, std::string cause, std::string fix) {
+  Meter meter;
+  meter.domain = MakeDomain(kind, "", socket, -1);
+  meter.domain.cause = std::move(cause);
+  meter.domain.fix = std::move(fix);
+  return meter;
+}
+
 // Moves the meters of one kind out of the source that supplies it best, the first of equals, and
 // says of the others why they were not taken. Where nobody can read any, the first that knows of
 // the domains names them.
@@ -95,12 +104,10 @@ void ChooseKind(DomainKind kind, std::vector<Finding>* findings, Detection* dete
   // A socket that the best one does not know of is missing, and not absent.
   for (const int known : SocketsOf(best->meters, kind)) sockets.erase(known);
   for (const int socket : sockets) {
-    Meter missing;
-    missing.domain = MakeDomain(kind, "", socket, -1);
-    missing.domain.cause =
-        fmt::format("{}, which supplies this kind here, does not list it", source_of(*best));
-    missing.domain.fix = "make the source that lists it readable (emlio energy doctor tells how)";
-    detection->meters.push_back(std::move(missing));
+    detection->meters.push_back(MissingMeter(
+        kind, socket,
+        fmt::format("{}, which supplies this kind here, does not list it", source_of(*best)),
+        "make the source that lists it readable (emlio energy doctor tells how)"));
   }
   const std::string chosen = source_of(*best);
   for (Finding& finding : *findings) {
@@ -132,13 +139,11 @@ void ChooseKind(DomainKind kind, std::vector<Finding>* findings, Detection* dete
   std::erase_if(best->meters, [&](const Meter& meter) { return meter.domain.kind == kind; });
 }
 
-// A domain that should be there, with what the sources said.
+// The same of no socket, with what the sources said.
 Meter NullMeter(DomainKind kind, std::string id, const std::vector<Absence>& absent,
                 const std::set<std::string>& sources, std::string cause) {
-  Meter meter;
-  meter.domain = MakeDomain(kind, "", -1, -1);
+  Meter meter = MissingMeter(kind, -1, std::move(cause), "");
   meter.domain.id = std::move(id);
-  meter.domain.cause = std::move(cause);
   for (const Absence& absence : absent) {
     if (!sources.contains(absence.source)) continue;
     meter.domain.cause += fmt::format("{}{}: {}", meter.domain.cause.empty() ? "" : "; ",
@@ -161,13 +166,11 @@ void AddMissingSockets(Detection* detection) {
     sockets = std::max(sockets, shown.size());
     for (int socket = 0; shown.size() < sockets; ++socket) {
       if (!shown.insert(socket).second) continue;
-      Meter missing;
-      missing.domain = MakeDomain(kind, "", socket, -1);
-      missing.domain.cause =
+      detection->meters.push_back(MissingMeter(
+          kind, socket,
           fmt::format("this host has {} sockets, and no source shows the {} of this one", sockets,
-                      KindName(kind));
-      missing.domain.fix = "emlio energy doctor says which zones were not taken, and why";
-      detection->meters.push_back(std::move(missing));
+                      KindName(kind)),
+          "emlio energy doctor says which zones were not taken, and why"));
     }
   }
 }
@@ -224,14 +227,11 @@ void AddUnknownGpus(const Host& host, Detection* detection) {
                  (id.starts_with("MIG-") && domain.kind == DomainKind::kGpu);
         });
     if (known) continue;
-    Meter missing;
-    missing.domain = MakeDomain(DomainKind::kGpu, "", -1, -1);
-    missing.domain.id = "gpu-" + id;
-    missing.domain.cause = "no GPU of this host has this id";
-    missing.domain.fix =
-        "name it by its UUID (nvidia-smi -L) or its PCI address with the domain, such as "
-        "0000:3b:00.0 (lspci -D)";
-    detection->meters.push_back(std::move(missing));
+    detection->meters.push_back(
+        MissingMeter(DomainKind::kGpu, -1, "no GPU of this host has this id",
+                     "name it by its UUID (nvidia-smi -L) or its PCI address with the domain, such "
+                     "as 0000:3b:00.0 (lspci -D)"));
+    detection->meters.back().domain.id = "gpu-" + id;
   }
 }
 

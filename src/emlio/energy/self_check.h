@@ -48,9 +48,9 @@ bool IsCountedDram(const Meter& meter);
 
 // Keeps what was found out until the next start of the host, in place of what was found out before;
 // also that it is unknown, where nothing is known from before: a check that finds nothing takes
-// nothing back. What root finds out is kept in HostDirectory, where there is one, for
-// all users; what another user finds out is kept for that user alone, in RuntimeDirectory. Of the
-// two the later one holds.
+// nothing back. What root finds out is kept in HostDirectory, where there is one, for all users;
+// what another user finds out is kept for that user alone, in RuntimeDirectory. Of the two the
+// later one holds, of each domain.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
 // Doubts domains of which a check that was kept said that they are flat. Which check there was of a
 // domain of memory becomes one of its facts, "memory_load": "rises", "flat", "not checked".
@@ -62,8 +62,8 @@ bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters)
 inline constexpr int64_t kWaitForChecksNs = 30 * kNsPerSecond;
 
 // Keeps out others who check, for beside their load memory is not at rest: those of all users where
-// there is a HostDirectory, else those of this user. kPermissionDenied where another one
-// still checks after `wait_ns`.
+// there is a HostDirectory, else those of this user. kPermissionDenied where another one still
+// checks after `wait_ns`.
 Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root, int64_t wait_ns);
 
 // Whether LoadMemory would reach all memory of this host: every CPU is this process's, so that no

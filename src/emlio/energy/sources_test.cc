@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "emlio/energy/detect.h"
+#include "emlio/energy/sysfs.h"
 #include "emlio/energy/testing/fake_host.h"
 
 namespace emlio::energy {
@@ -591,6 +592,14 @@ TEST(DetectTest, ASocketThatNoZoneShowsIsMissingAndNotAbsent) {
   two_sockets(&host);
   std::filesystem::remove_all(host.Path("sys/class/powercap/intel-rapl:1:1"));
   EXPECT_THAT(missing(host), ElementsAre("dram-1"));
+  // On real hosts the second socket comes behind many CPUs of the first.
+  std::string cpuinfo;
+  for (int cpu = 0; cpu < 512; ++cpu) {
+    cpuinfo += "physical id\t: " + std::to_string(cpu / 256) +
+               "\nflags\t\t: " + std::string(1000, 'x') + "\n\n";
+  }
+  host.Write("proc/cpuinfo", cpuinfo);
+  EXPECT_EQ(ReadCpuFacts(host.host.root).sockets, 2U);
 }
 
 TEST(DetectTest, AGpuThatIsAskedForAndNotThereIsMissing) {

@@ -20,6 +20,8 @@
 namespace emlio::energy {
 namespace {
 
+constexpr size_t kMaxCpuInfoBytes = size_t{16} << 20;  // ten thousand CPUs
+
 constexpr size_t kMaxTextBytes = size_t{64} << 10;
 constexpr size_t kMaxCpus = 4096;
 constexpr int kMaxId = 1 << 20;  // of sockets and dies: far more than there are
@@ -123,6 +125,15 @@ bool HasWord(std::string_view text, std::string_view word) {
     if (TakeUntil(&text, ' ') == word) return true;
   }
   return false;
+}
+
+size_t CountSockets(std::string_view cpuinfo) {
+  std::set<std::string_view> sockets;
+  while (!cpuinfo.empty()) {
+    const std::string_view line = TakeUntil(&cpuinfo, '\n');
+    if (line.starts_with("physical id")) sockets.insert(line);
+  }
+  return sockets.size();
 }
 
 }  // namespace
@@ -263,22 +274,10 @@ std::optional<uint64_t> ParseBusyTicks(std::string_view stat) {
   return busy;
 }
 
-namespace {
-
-size_t CountSockets(std::string_view cpuinfo) {
-  std::set<std::string_view> sockets;
-  while (!cpuinfo.empty()) {
-    const std::string_view line = TakeUntil(&cpuinfo, '\n');
-    if (line.starts_with("physical id")) sockets.insert(line);
-  }
-  return sockets.size();
-}
-
-}  // namespace
-
 CpuFacts ReadCpuFacts(const std::string& root) {
   CpuFacts facts;
-  const auto read = ReadText(root + "proc/cpuinfo");
+  // Whole: the second socket may come hundreds of CPUs behind the first.
+  const auto read = ReadWholeFile(root + "proc/cpuinfo", kMaxCpuInfoBytes);
   if (!read.ok()) return facts;
   const std::string_view vendor = CpuInfoValue(*read, "vendor_id");
   const std::string_view flags = CpuInfoValue(*read, "flags");

@@ -27,7 +27,7 @@
 namespace emlio::energy_agent {
 namespace {
 
-constexpr size_t kMaxWaiting = 100'000;  // messages; and ends of windows that were told of
+constexpr size_t kMaxWaiting = 100'000;  // messages, beside ends of windows that were told of
 constexpr int kConnectTimeoutMs = 5000;
 constexpr int64_t kFlushNs = 2 * kNsPerSecond;
 constexpr int kPollMs = 1000;

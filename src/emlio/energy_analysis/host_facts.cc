@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -70,7 +69,7 @@ std::string NicsOf(const std::string& root) {
   return fmt::format("{}", fmt::join(nics, ", "));
 }
 
-std::string EnvironmentOf(const std::string& root) {
+std::string EnvironmentOf(const std::string& root, const energy::CpuFacts& cpu) {
   std::vector<std::string> inside;
   // What Docker, Podman, systemd (nspawn, LXC), Kubernetes and Apptainer leave in a container.
   constexpr const char* kSigns[] = {".dockerenv",
@@ -83,7 +82,7 @@ std::string EnvironmentOf(const std::string& root) {
                   [&](const char* sign) { return access((root + sign).c_str(), F_OK) == 0; })) {
     inside.emplace_back(kContainer);
   }
-  if (energy::ReadCpuFacts(root).hypervisor) inside.push_back("virtual machine");
+  if (cpu.hypervisor) inside.push_back("virtual machine");
   return inside.empty() ? "bare metal" : fmt::format("{}", fmt::join(inside, " in a "));
 }
 
@@ -116,14 +115,12 @@ std::string HostFacts(const std::string& root, std::span<const energy::Domain> d
   const auto set = [&](const char* key, const std::string& value) {
     if (!value.empty()) facts[key] = value;
   };
+  const energy::CpuFacts cpu = energy::ReadCpuFacts(root);
   const auto cpuinfo = ReadWholeFile(root + "proc/cpuinfo", kMaxProcBytes);
   if (cpuinfo.ok()) {
     const auto models = ValuesOf(*cpuinfo, "model name");
     if (!models.empty()) set("cpu", models.front());
-    const auto sockets = ValuesOf(*cpuinfo, "physical id");
-    if (!sockets.empty()) {
-      facts["sockets"] = std::set<std::string>(sockets.begin(), sockets.end()).size();
-    }
+    if (cpu.sockets > 0) facts["sockets"] = cpu.sockets;
     if (const auto cpus = ValuesOf(*cpuinfo, "processor"); !cpus.empty()) {
       facts["cpus"] = cpus.size();
     }
@@ -142,7 +139,7 @@ std::string HostFacts(const std::string& root, std::span<const energy::Domain> d
   if (!has_gpu) set("gpu_power_limit", "none");
   set("governor", FirstLine(root + "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
   set("turbo", TurboOf(root));
-  const std::string environment = EnvironmentOf(root);
+  const std::string environment = EnvironmentOf(root, cpu);
   set("environment", environment);
   set("machine", MachineOf(root, environment));
   return facts.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

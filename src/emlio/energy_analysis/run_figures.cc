@@ -19,15 +19,15 @@
 namespace emlio::energy_analysis {
 namespace {
 
-bool IsUnchecked(const energy::Domain& domain) {
-  const std::pair<std::string, std::string> unchecked = {"memory_load", "not checked"};
-  return std::find(domain.facts.begin(), domain.facts.end(), unchecked) != domain.facts.end();
-}
-
 using Json = nlohmann::json;
 
 constexpr size_t kMaxSpans = 200;
 constexpr int kMaxJsonDepth = 8;
+
+bool IsUnchecked(const energy::Domain& domain) {
+  const std::pair<std::string, std::string> unchecked = {"memory_load", "not checked"};
+  return std::find(domain.facts.begin(), domain.facts.end(), unchecked) != domain.facts.end();
+}
 
 // What of a node belongs to the run, on its monotonic clock.
 struct Stretch {
