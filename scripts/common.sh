@@ -10,12 +10,15 @@ die() {
   exit 1
 }
 
-# CMake takes these from the environment, and so does the wheel build.
-if command -v ccache >/dev/null; then
+# CMake takes these from the environment, and so does the wheel build. Called again by who has
+# installed ccache.
+use_ccache() {
+  command -v ccache >/dev/null || return 0
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
   # A clone in another folder finds what this one has compiled.
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-fi
+}
+use_ccache
 
 # Sets EMLIO_CLANG_SUFFIX, which the sanitizer presets read, unless it is set: clang 19 where there
 # is one, else the newest from 16 on (earlier ones cannot compile libstdc++'s ranges). False when

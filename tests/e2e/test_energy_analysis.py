@@ -75,8 +75,8 @@ def test_stages_are_run_apart_and_reported(
     page = tmp_path / "page.html"
     facts = tmp_path / "facts.json"
     said = {
-        "work": dict.fromkeys(["dataset", "sample_bytes", "model", "batch", "precision"], "x")
-        | {"bytes": 5e8, "samples": 1000, "epochs": 1},
+        "work": dict.fromkeys(["dataset", "model", "batch", "precision"], "x")
+        | {"bytes": 5e8, "samples": 1000, "sample_bytes": "500 kB", "epochs": 1},
         "path": dict.fromkeys(["rtt", "bandwidth", "storage", "cache"], "x"),
         "software": dict.fromkeys(
             ["loader", "version", "configuration", "workers", "prefetch"], "x"

@@ -559,6 +559,17 @@ def test_a_run_counts_once_in_a_report(emlio: Emlio, energy_here: Energy, store:
     assert "two arms" in both.stderr
 
 
+def test_labels_that_choose_runs_must_all_hold(
+    emlio: Emlio, energy_here: Energy, store: Path
+) -> None:
+    energy_here("record", "--", "true")
+    report = ["energy", "report", "--store", store, "--where", "arm=a"]
+    assert "no run has both" in emlio(*report, "--where", "arm=b", code=2).stderr
+    assert "--where" in emlio(*report, "some-run", code=2).stderr
+    # Said twice it is the same.
+    assert "no run has the labels" in emlio(*report, "--where", "arm=a", code=1).stderr
+
+
 def test_nodes_given_by_address_are_summed_behind_a_barrier(
     emlio_bin: str, tmp_path: Path, energy: Energy, energy_here: Energy
 ) -> None:

@@ -182,9 +182,10 @@ def test_points_that_nothing_has_are_not_said_to_be_in_a_store(
 ) -> None:
     to = ("--root", str(host.root), "--influx-url", f"http://127.0.0.1:{free_port()}")
     command = ("--", "sleep", "0.3")
-    other = tmp_path / "other.db"
-    other.write_text("something else\n")
-    for store in (("--no-store",), ("--store", other)):
+    default = tmp_path / "data/emlio/energy.db"
+    default.parent.mkdir(parents=True)
+    default.write_text("something else\n")
+    for store in (("--no-store",), ()):
         said = emlio("energy", "record", *store, *to, *TO_VERSION_2, *command).stderr
         assert "nothing else has them" in said
         assert "the store has them" not in said

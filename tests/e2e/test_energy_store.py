@@ -69,14 +69,35 @@ def test_a_run_goes_where_it_is_told_to_or_nowhere(
 def test_a_store_that_cannot_be_written_stops_no_run(
     emlio: Emlio, tmp_path: Path, host: EnergyHost
 ) -> None:
-    other = tmp_path / "other.db"
+    other = tmp_path / "data/emlio/energy.db"
+    other.parent.mkdir(parents=True)
     other.write_text("something else\n")
-    done = emlio("energy", "record", "--store", other, "--root", host.root, "--", "echo", "ran")
+    done = emlio("energy", "record", "--root", host.root, "--", "echo", "ran")
     assert done.stdout == "ran\n"
     assert "will not be in the store" in done.stderr
-    done = emlio("energy", "record", "--store", other, "--json", "-", "--", "true")
+    done = emlio("energy", "record", "--json", "-", "--", "true")
     assert "is no store of energy runs" in json.loads(done.stdout)["store_cause"]
     assert other.read_text() == "something else\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["record"], ["baseline", "--runs", "3"], ["stages"], ["stages", "--dither"]],
+    ids=" ".join,
+)
+def test_no_command_is_started_whose_run_cannot_be_kept_where_it_was_said(
+    emlio: Emlio, tmp_path: Path, host: EnergyHost, args: list[str]
+) -> None:
+    other = tmp_path / "other.db"
+    other.write_text("something else\n")
+    ran = tmp_path / "ran"
+    where = ["--store", other, "--root", host.root, "--memory-check", "always", "--json", "-"]
+    done = emlio("energy", *args, *where, "--", "touch", ran, code=2)
+    error = json.loads(done.stdout)["error"]
+    assert "--store" in error["message"]
+    assert "is no store of energy runs" in error["message"]
+    assert other.read_text() == "something else\n"
+    assert not ran.exists()
 
 
 def test_a_run_that_has_no_place_is_not_left_out_silently(emlio_bin: str, tmp_path: Path) -> None:

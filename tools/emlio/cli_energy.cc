@@ -169,6 +169,7 @@ CLI::App* AddRecord(CLI::App* energy, EnergyRecordCommand& command) {
   AddMemoryCheck(sub, &command.memory_check);
   sub->add_flag("--live", command.live, "Show the watts of every domain while the command runs");
   auto* store = AddEnergyStore(sub, &command.store, /*optional=*/true);
+  store->each([&command](const std::string&) { command.must_store = true; });
   sub->add_flag_callback(
          "--no-store",
          [&command] {

@@ -26,6 +26,7 @@ void AddMeasuredRuns(CLI::App* sub, EnergyRecordCommand& run) {
   AddEnergyNodes(sub, run);
   AddMemoryCheck(sub, &run.memory_check);
   AddEnergyStore(sub, &run.store);
+  run.must_store = true;  // what is concluded comes from there
 }
 
 void AddBaselineKind(CLI::App* sub, const std::string& flag, std::string* kind, bool or_none,
@@ -44,9 +45,9 @@ void AddSeed(CLI::App* sub, uint64_t* seed) {
   sub->add_option("--seed", *seed, "Of the random order")->capture_default_str();
 }
 
-void AddLabels(CLI::App* sub, const std::string& flag, std::vector<std::string>* labels,
-               const std::string& help) {
-  sub->add_option(flag, *labels, help)->type_name("LABEL=VALUE")->allow_extra_args(false);
+CLI::Option* AddLabels(CLI::App* sub, const std::string& flag, std::vector<std::string>* labels,
+                       const std::string& help) {
+  return sub->add_option(flag, *labels, help)->type_name("LABEL=VALUE")->allow_extra_args(false);
 }
 
 CLI::App* AddBaseline(CLI::App* energy, EnergyBaselineCommand& command) {
@@ -104,9 +105,12 @@ CLI::App* AddStages(CLI::App* energy, EnergyStagesCommand& command) {
 CLI::App* AddReport(CLI::App* energy, EnergyReportCommand& command) {
   CLI::App* sub = energy->add_subcommand("report", "Report on runs of a store");
   AddEnergyStore(sub, &command.store);
-  sub->add_option("runs", command.runs, "Their ids, which may be shortened [the latest run]")
-      ->type_name("RUN");
-  AddLabels(sub, "--where", &command.where, "All runs with this label; may come several times");
+  auto* runs =
+      sub->add_option("runs", command.runs, "Their ids, which may be shortened [the latest run]")
+          ->type_name("RUN");
+  AddLabels(sub, "--where", &command.where,
+            "All runs with this label; may come several times: all must hold")
+      ->excludes(runs);
   AddLabels(sub, "--against", &command.against, "Compare with the runs with this label");
   AddSubtractedBaseline(sub, &command.baseline);
   AddFile(sub, "--facts", &command.facts,

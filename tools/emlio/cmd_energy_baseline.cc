@@ -65,6 +65,9 @@ Status TakeRuns(const EnergyBaselineCommand& command, const std::string& experim
 int RunEnergyBaseline(const EnergyBaselineCommand& command) {
   const ::emlio::tool::Report report(command.json);
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
+  if (const Status status = CheckStore(command.run.store); !status.ok()) {
+    return report.Finish(status, {{"version", EMLIO_VERSION}});
+  }
   CheckMemory(command.run.source.host, command.run.memory_check);
   const std::string experiment = energy::MakeRunId(energy::ReadMoment().wall_ns);
   ordered_json runs = ordered_json::array();

@@ -69,8 +69,9 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bo
     LogWarning("what counters of memory show under load is not looked at: {}",
                alone.status().ToString());
   } else if (has_dram && load_memory) {
-    EMLIO_ASSIGN_OR_RETURN(
-        diagnosis.dram, energy::CheckDram(monitor, kIdleNs, [] { energy::LoadMemory(kLoadNs); }));
+    EMLIO_ASSIGN_OR_RETURN(diagnosis.dram, energy::CheckDram(monitor, kIdleNs, [] {
+                             return energy::LoadMemory(kLoadNs);
+                           }));
     if (const Status kept = energy::KeepDramChecks(root, diagnosis.dram); !kept.ok()) {
       LogWarning("what was found out about DRAM is not kept: {}", kept.ToString());
     }

@@ -138,7 +138,7 @@ Status CheckNodes(const std::vector<std::string>& nodes) {
   return OkStatus();
 }
 
-// A run is measured whether it can be stored or not.
+// A run is measured whether it can be stored or not, unless it must be.
 Status BeginStoring(const EnergyRecordCommand& command, const std::string& run_id,
                     const energy::Moment& began, const energy::Monitor& monitor,
                     std::shared_ptr<energy_agent::NodeSet> nodes, RunWriter* writer) {
@@ -161,7 +161,7 @@ Status BeginStoring(const EnergyRecordCommand& command, const std::string& run_i
   if (status.ok() && !command.find_nodes) {
     status = writer->AddNote({began.wall_ns, "", "not_looked_for", kNotLookedFor});
   }
-  if (!status.ok()) {
+  if (!status.ok() && !command.must_store) {
     LogWarning("the run will not be in the store {}: {}", command.store, status.ToString());
   }
   return status;
@@ -285,6 +285,11 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const energy::Moment began = energy::ReadMoment();
   const energy::ClockReading clock_began = energy::ReadClock();
   const Status storing = BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
+  if (command.must_store && !storing.ok()) {
+    (*nodes)->End();
+    return report.Finish(storing.WithContext("the command was not started: --store"),
+                         std::move(json));
+  }
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);
   writer.SetRunWindow(window);
   if (const Status status = child.Start(command.argv, command.quiet || command.json == "-");

@@ -40,7 +40,13 @@ Result<Labels> ParseLabels(const std::vector<std::string>& texts) {
     if (equals == std::string::npos || equals == 0) {
       return InvalidArgument(fmt::format("'{}' is not LABEL=VALUE", text));
     }
-    labels[text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string label = text.substr(0, equals), value = text.substr(equals + 1);
+    const auto [at, is_new] = labels.emplace(label, value);
+    if (!is_new && at->second != value) {
+      return InvalidArgument(fmt::format(
+          "label {} is asked for as '{}' and as '{}': all must hold, and no run has both", label,
+          at->second, value));
+    }
   }
   return labels;
 }

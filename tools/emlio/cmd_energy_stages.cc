@@ -45,6 +45,7 @@ Result<std::string> Configuration(const EnergyStagesCommand& command) {
 
 Status RunSets(const EnergyStagesCommand& command, const std::string& experiment) {
   EMLIO_ASSIGN_OR_RETURN(const std::string configuration, Configuration(command));
+  EMLIO_RETURN_IF_ERROR(CheckStore(command.run.store));
   CheckMemory(command.run.source.host, command.run.memory_check);
   const auto sets = command.shapley ? analysis::ShapleySets() : analysis::LadderSets();
   const auto schedule =
@@ -139,6 +140,7 @@ Result<std::string> WriteSchedule(const EnergyStagesCommand& command) {
 
 Result<std::string> RunDithered(const EnergyStagesCommand& command) {
   EnergyRecordCommand record = command.run;
+  EMLIO_RETURN_IF_ERROR(CheckStore(command.run.store));
   EMLIO_ASSIGN_OR_RETURN(const std::string schedule, WriteSchedule(command));
   EMLIO_ASSIGN_OR_RETURN(record.configuration, Configuration(command));
   CheckMemory(command.run.source.host, command.run.memory_check);

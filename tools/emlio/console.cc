@@ -100,10 +100,8 @@ std::string FormatDuration(double seconds) {
 Status Report::Check() const {
   if (json_path_.empty() || json_path_ == "-") return OkStatus();
   struct stat existing{};
-  if (stat(json_path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
-    if (S_ISDIR(existing.st_mode)) return ErrnoStatus(EISDIR, "--json: " + json_path_);
-    if (access(json_path_.c_str(), W_OK) == 0) return OkStatus();
-    return ErrnoStatus(errno, "--json: " + json_path_);
+  if (stat(json_path_.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
+    return ErrnoStatus(EISDIR, "--json: " + json_path_);
   }
   // Made beside the file and taken away again: what is in the file stays until there is more.
   return AtomicFile::Create(json_path_).status().WithContext("--json");
@@ -135,14 +133,6 @@ int Report::Finish(const Status& status, nlohmann::ordered_json object) const {
 
 Status Report::Write(const std::string& text) const {
   if (json_path_ == "-") return WriteAll(stdout, text, "writing the report to standard output");
-  struct stat existing{};
-  // A pipe or a device is written to; a rename would put a regular file in its place.
-  if (stat(json_path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(json_path_.c_str(), "w"),
-                                                         &std::fclose);
-    if (file == nullptr) return ErrnoStatus(errno, json_path_);
-    return WriteAll(file.get(), text, json_path_);
-  }
   EMLIO_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(json_path_));
   EMLIO_RETURN_IF_ERROR(file->Append(text.data(), text.size()));
   return file->Commit();

@@ -43,6 +43,7 @@ struct EnergyRecordCommand {
   bool live = false;
   std::string store;        // the file of runs; empty: none
   bool wants_store = true;  // none is not what was asked for: it is warned of
+  bool must_store = false;  // the command is not started where the run cannot be kept
   SampleSinkOptions sinks;
   // For runs that belong to an experiment.
   std::string run_id;  // empty: a new one

@@ -48,8 +48,9 @@ Status Check(const energy::Host& host) {
   options.update_check = energy::UpdateCheck::kNone;
   options.believe_checks = false;  // they are made anew
   EMLIO_ASSIGN_OR_RETURN(const auto monitor, energy::Monitor::Start(std::move(options)));
-  EMLIO_ASSIGN_OR_RETURN(const auto checks,
-                         energy::CheckDram(*monitor, kIdleNs, [] { energy::LoadMemory(kLoadNs); }));
+  EMLIO_ASSIGN_OR_RETURN(const auto checks, energy::CheckDram(*monitor, kIdleNs, [] {
+                           return energy::LoadMemory(kLoadNs);
+                         }));
   for (const energy::DramCheck& check : checks) {
     Say("emlio: {}: {:.1f} W at rest, {:.1f} W under a memory load: {}\n", check.id,
         check.idle_watts, check.load_watts, energy::RiseName(check.rise));

@@ -98,6 +98,8 @@ json AllFacts(const std::set<std::string>& nodes) {
     }
   }
   facts["work"]["samples"] = 1000;
+  facts["work"]["sample_bytes"] = 2'000'000;
+  facts["work"]["epochs"] = 1;
   facts["work"]["bytes"] = 2'000'000'000;
   return facts;
 }

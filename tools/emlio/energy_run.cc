@@ -12,6 +12,10 @@
 
 namespace emlio::tool {
 
+Status CheckStore(const std::string& path) {
+  return energy::RunStore::Open(path).status().WithContext("--store");
+}
+
 Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,
                                   const std::map<std::string, std::string>& environment) {
   for (const auto& [name, value] : environment) {

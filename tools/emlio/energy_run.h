@@ -17,6 +17,10 @@ struct StoredRun {
   bool interrupted = false;
 };
 
+// Whether runs can be kept there. Before the first of an experiment, and before all that takes
+// time.
+Status CheckStore(const std::string& path);
+
 // Runs the command as `emlio energy record` does, with `environment` set for it, and makes sure
 // that the run is in the store. A command that fails is a run that failed, and no error. On the
 // main thread, while there are no other threads.

@@ -297,14 +297,58 @@ MappedFile::~MappedFile() {
   if (size_ > 0) munmap(const_cast<uint8_t*>(data_), size_);
 }
 
+namespace {
+
+constexpr int kMaxLinks = 40;  // as the kernel has it
+
+// Where a file of that name is to be put.
+struct Destination {
+  std::string path;       // with no link at its end
+  bool in_place = false;  // something that no file may take the place of: a device, a pipe
+};
+
+Result<Destination> FindDestination(const std::string& path) {
+  Destination to{.path = path};
+  for (int links = 0; links < kMaxLinks; ++links) {
+    struct stat info;
+    if (lstat(to.path.c_str(), &info) != 0) {
+      if (errno == ENOENT) return to;
+      return ErrnoStatus(errno, fmt::format("cannot stat {}", to.path));
+    }
+    if (!S_ISLNK(info.st_mode)) {
+      to.in_place = !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+      return to;
+    }
+    // Those of open descriptors (/dev/stdout leads to one) may name no file at all.
+    if (to.path.starts_with("/proc/")) {
+      to.in_place = true;
+      return to;
+    }
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink(to.path, error);
+    if (error) return ErrnoStatus(error.value(), fmt::format("cannot read link {}", to.path));
+    to.path = (std::filesystem::path(to.path).parent_path() / target).string();
+  }
+  return ErrnoStatus(ELOOP, fmt::format("cannot follow {}", path));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
   auto file = std::unique_ptr<AtomicFile>(new AtomicFile);
-  file->path_ = path;
+  EMLIO_ASSIGN_OR_RETURN(Destination to, FindDestination(path));
+  file->path_ = std::move(to.path);
+  file->in_place_ = to.in_place;
+  if (file->in_place_) {
+    // Opened when there is something to write: whoever reads a pipe sees it once.
+    if (access(file->path_.c_str(), W_OK) == 0) return file;
+    return ErrnoStatus(errno, fmt::format("cannot write {}", path));
+  }
   do {
     // A process that was killed may have left a file of this name: in containers the same process
     // id comes again and again.
-    file->temporary_path_ = fmt::format("{}.tmp.{}.{}", path, getpid(), counter++);
+    file->temporary_path_ = fmt::format("{}.tmp.{}.{}", file->path_, getpid(), counter++);
     file->fd_ = open(file->temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   } while (file->fd_ < 0 && errno == EEXIST);
   if (file->fd_ < 0) {
@@ -316,7 +360,7 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path) 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) {
     close(fd_);
-    unlink(temporary_path_.c_str());
+    if (!in_place_) unlink(temporary_path_.c_str());
   }
 }
 
@@ -334,14 +378,23 @@ Status AtomicFile::Flush() {
 }
 
 Status AtomicFile::WritePending() {
-  EMLIO_RETURN_IF_ERROR(WriteAll(
-      fd_, {reinterpret_cast<const char*>(pending_.data()), pending_.size()}, temporary_path_));
+  if (in_place_ && fd_ < 0) {
+    fd_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+    if (fd_ < 0) return ErrnoStatus(errno, fmt::format("cannot open {}", path_));
+  }
+  EMLIO_RETURN_IF_ERROR(WriteAll(fd_,
+                                 {reinterpret_cast<const char*>(pending_.data()), pending_.size()},
+                                 in_place_ ? path_ : temporary_path_));
   pending_.clear();
   return OkStatus();
 }
 
 Status AtomicFile::Commit() {
   EMLIO_RETURN_IF_ERROR(Flush());
+  if (in_place_) {
+    if (close(std::exchange(fd_, -1)) == 0) return OkStatus();
+    return ErrnoStatus(errno, fmt::format("cannot close {}", path_));
+  }
   if (fsync(fd_) != 0) return ErrnoStatus(errno, fmt::format("cannot sync {}", temporary_path_));
   if (close(std::exchange(fd_, -1)) != 0) {
     const int error_number = errno;

@@ -93,7 +93,8 @@ struct CopyRange {
 bool GuardedCopy(std::span<const CopyRange> ranges);
 
 // A file that appears whole or not at all: written beside its destination under a temporary name,
-// synced and renamed by Commit. The destructor removes what was not committed.
+// synced and renamed by Commit. The destructor removes what was not committed. A destination that
+// is a link stays one: what it leads to is replaced. A pipe or a device is written to as it is.
 class AtomicFile {
  public:
   static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);
@@ -114,6 +115,7 @@ class AtomicFile {
   Status WritePending();
   std::string path_;
   std::string temporary_path_;
+  bool in_place_ = false;
   int fd_ = -1;
   uint64_t written_bytes_ = 0;
   std::vector<uint8_t> pending_;

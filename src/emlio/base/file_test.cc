@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -239,6 +240,76 @@ TEST_F(FileTest, AtomicFileStepsOverALeftoverOfAKilledProcess) {
   ASSERT_TRUE((*file)->Commit().ok());
   EXPECT_EQ(Read(PathOf("out")), "");
   EXPECT_EQ(EntriesInDirectory(), 4u);
+}
+
+TEST_F(FileTest, AtomicFileReplacesWhatALinkLeadsTo) {
+  ASSERT_TRUE(MakeDirectories(PathOf("far")).ok());
+  Write("far/target", "old");
+  std::filesystem::create_symlink("far/target", PathOf("one"));
+  std::filesystem::create_symlink(PathOf("one"), PathOf("two"));
+  std::filesystem::create_symlink("far/none", PathOf("dangling"));
+  for (const char* name : {"two", "dangling"}) {
+    const auto file = AtomicFile::Create(PathOf(name));
+    ASSERT_TRUE(file.ok()) << file.status().ToString();
+    ASSERT_TRUE((*file)->Append(name, 3).ok());
+    ASSERT_TRUE((*file)->Commit().ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(PathOf(name)));
+  }
+  EXPECT_EQ(Read(PathOf("far/target")), "two");
+  EXPECT_EQ(Read(PathOf("far/none")), "dan");
+  std::filesystem::create_symlink("round", PathOf("round"));
+  EXPECT_FALSE(AtomicFile::Create(PathOf("round")).ok());
+  EXPECT_EQ(EntriesInDirectory(), 5u);
+}
+
+TEST_F(FileTest, AtomicFileWritesToAPipeOrADeviceAndLeavesItThere) {
+  ASSERT_EQ(mkfifo(PathOf("pipe").c_str(), 0600), 0);
+  const std::string text(3 << 20, 'x');  // more than the pipe and the buffer hold
+  const auto write = [&](const std::string& path) -> Status {
+    auto file = AtomicFile::Create(path);
+    if (!file.ok()) return file.status();
+    EMLIO_RETURN_IF_ERROR((*file)->Append(text.data(), text.size()));
+    return (*file)->Commit();
+  };
+  const int in = open(PathOf("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(in, 0);
+  std::string got;
+  std::atomic<bool> is_written{false};
+  std::thread reader([&] {
+    std::vector<char> piece(1 << 16);
+    while (true) {
+      const bool last = is_written;
+      const ssize_t n = read(in, piece.data(), piece.size());
+      if (n > 0) {
+        got.append(piece.data(), static_cast<size_t>(n));
+      } else if (last) {
+        return;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  });
+  const Status written = write(PathOf("pipe"));
+  is_written = true;
+  reader.join();
+  close(in);
+  EXPECT_TRUE(written.ok()) << written.ToString();
+  EXPECT_EQ(got, text);
+  EXPECT_TRUE(std::filesystem::is_fifo(PathOf("pipe")));
+
+  std::filesystem::create_symlink("/dev/null", PathOf("null"));
+  EXPECT_TRUE(write(PathOf("null")).ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(std::filesystem::is_symlink(PathOf("null")));
+
+  // A descriptor's name: what is written comes behind what is in its file.
+  const int fd = open(PathOf("log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::write(fd, "said\n", 5), 5);
+  EXPECT_TRUE(write("/proc/self/fd/" + std::to_string(fd)).ok());
+  close(fd);
+  EXPECT_EQ(Read(PathOf("log")), "said\n" + text);
+  EXPECT_EQ(EntriesInDirectory(), 3u);
 }
 
 TEST_F(FileTest, AtomicFileNamesThePlaceItCannotWriteTo) {

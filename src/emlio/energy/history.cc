@@ -25,24 +25,35 @@ std::optional<double> MeanWatts(const Sample& from, const Sample& to) {
   return (to.joules - from.joules) / Seconds(known_ns);
 }
 
-std::string VoidCause(const Energy& energy, int64_t length_ns, bool stalled_busy,
-                      int64_t outside_ns, int64_t unmoved_ns) {
+// What a window cannot know, and why. Events count in the window that their sample lies in: where
+// it has none, those that were found when its last interval ended.
+std::string VoidCause(const Energy& energy, const EdgePoint& begin, const EdgePoint& end,
+                      int64_t length_ns) {
   std::string cause =
       fmt::format("{:.3f} of {:.3f} s are unknown:", Seconds(energy.void_ns), Seconds(length_ns));
   const auto add = [&](uint32_t count, std::string_view what) {
     if (count > 0) cause += fmt::format(" {} ({}),", what, count);
   };
-  add(energy.gaps, "readings failed");
-  add(energy.resets, "the counter began anew");
-  add(energy.ambiguous, "readings came too late to tell what was used");
-  add(energy.stalls,
-      stalled_busy ? "the counter stood still" : "the counter stood still while the host was idle");
+  const auto add_events = [&](const Sample& until) {
+    add(until.gaps - begin.counts.gaps, "readings failed");
+    add(until.resets - begin.counts.resets, "the counter began anew");
+    add(until.ambiguous - begin.counts.ambiguous, "readings came too late to tell what was used");
+    add(until.stalls - begin.counts.stalls,
+        until.stall_busy ? "the counter stood still"
+                         : "the counter stood still while the host was idle");
+  };
+  const auto is_told = [&] { return cause.back() != ':'; };
+  add_events(end.counts);
   // Not counted as a stall yet when sampling ended.
-  if (unmoved_ns > 0 && energy.stalls == 0) {
-    cause += fmt::format(" the counter stood still for its last {:.3f} s,", Seconds(unmoved_ns));
+  if (end.unmoved_ns > 0 && energy.stalls == 0) {
+    cause +=
+        fmt::format(" the counter stood still for its last {:.3f} s,", Seconds(end.unmoved_ns));
   }
-  if (outside_ns > 0) cause += fmt::format(" {:.3f} s were not sampled,", Seconds(outside_ns));
-  if (cause.back() == ':') cause += " what broke off before went on,";
+  if (const int64_t outside_ns = begin.outside_ns + end.outside_ns; outside_ns > 0) {
+    cause += fmt::format(" {:.3f} s were not sampled,", Seconds(outside_ns));
+  }
+  if (!is_told()) add_events(end.counts_behind);
+  if (!is_told()) cause += " what broke off before went on,";
   cause.pop_back();
   return cause;
 }
@@ -77,7 +88,7 @@ Energy Difference(const Domain& domain, const EdgePoint& begin, const EdgePoint&
 
   if (static_cast<double>(energy.void_ns) > kMaxVoidShare * static_cast<double>(length_ns)) {
     energy.state = State::kGap;
-    energy.cause = VoidCause(energy, length_ns, end.counts.stall_busy, outside_ns, end.unmoved_ns);
+    energy.cause = VoidCause(energy, begin, end, length_ns);
     if (rules.allow_gaps && known_s > 0) energy.joules = joules;
     return energy;
   }
@@ -263,6 +274,7 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
     }
   }
   point.counts = At(low - 1, domain);
+  point.counts_behind = point.counts;
   const size_t from = KnotBefore(low, domain).value_or(0);
   const Sample& a = At(from, domain);
   const auto to = KnotAfter(from, domain);
@@ -272,6 +284,7 @@ EdgePoint History::PointAt(size_t domain, int64_t time_ns) const {
   point.void_ns = static_cast<double>(a.void_ns);
   if (!to) return point;
   const Sample& b = At(*to, domain);
+  point.counts_behind = b;
   const double length = static_cast<double>(b.time_ns - a.time_ns);
   const double share =
       length > 0 ? std::min(1.0, static_cast<double>(inside_ns - a.time_ns) / length) : 0;

@@ -41,6 +41,7 @@ struct EdgePoint {
   double unmoved_joules = 0;  // what may have been used since it last moved, and is not in joules
   int64_t knot_ns = -1;       // the last time before it at which joules are known
   Sample counts;              // of the last sample before it
+  Sample counts_behind;       // of the next time at which joules are known
 };
 
 // All domains at one moment. Plain data: it outlives the samples that it was made of.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace emlio::energy {
@@ -360,6 +361,13 @@ TEST_F(RecorderTest, AWindowWithAResetIsWithheldUnlessGapsAreAllowed) {
   const Energy allowed = Window(1, 5, true)[0];
   EXPECT_EQ(allowed.state, State::kGap);
   EXPECT_NEAR(*allowed.joules, 50 * 3.9, 1e-3);
+  // One that ends in the interval of the reset, and one that begins there, say so as well.
+  for (const auto& [from, to, resets] : {std::tuple{1.0, 2.95, 0u}, {2.95, 4.0, 1u}}) {
+    const Energy part = Window(from, to)[0];
+    EXPECT_EQ(part.state, State::kGap);
+    EXPECT_EQ(part.resets, resets);
+    EXPECT_THAT(part.cause, HasSubstr("are unknown: the counter began anew (1)"));
+  }
   // Windows beside it are whole.
   EXPECT_EQ(Window(0.5, 2.5)[0].state, State::kMeasured);
   EXPECT_EQ(Window(3.5, 5.5)[0].state, State::kMeasured);

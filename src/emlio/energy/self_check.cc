@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -36,6 +37,7 @@ constexpr size_t kLoadBytes = size_t{32} << 20;  // of a thread: more than its s
 // What memory under load draws more than at rest, at least.
 constexpr double kMinRiseWatts = 0.3;
 constexpr double kMinRiseShare = 0.05;
+constexpr double kMinLoadShare = 0.5;  // of the CPUs; with less memory may not show its load
 
 struct Watched {
   Meter* meter;
@@ -189,12 +191,12 @@ std::string_view RiseName(Rise rise) {
 }
 
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
-                                         const std::function<void()>& load) {
+                                         const std::function<double()>& load) {
   const WindowId idle_id = monitor.Open(Label("memory at rest"));
   std::this_thread::sleep_for(std::chrono::nanoseconds(idle_ns));
   monitor.Close(idle_id);
   const WindowId load_id = monitor.Open(Label("memory under load"));
-  load();
+  const double load_share = load();
   monitor.Close(load_id);
   EMLIO_ASSIGN_OR_RETURN(const WindowReport idle, monitor.Report(idle_id));
   EMLIO_ASSIGN_OR_RETURN(const WindowReport loaded, monitor.Report(load_id));
@@ -208,7 +210,11 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
       check.idle_watts = Watts(idle.energies[i], idle);
       check.load_watts = Watts(loaded.energies[i], loaded);
       const double needed = std::max(kMinRiseWatts, kMinRiseShare * check.idle_watts);
-      check.rise = check.load_watts >= check.idle_watts + needed ? Rise::kRises : Rise::kFlat;
+      if (check.load_watts >= check.idle_watts + needed) {
+        check.rise = Rise::kRises;
+      } else if (load_share >= kMinLoadShare) {
+        check.rise = Rise::kFlat;
+      }
     }
     checks.push_back(std::move(check));
   }
@@ -277,12 +283,14 @@ bool CanLoadAllMemory() {
          LoadBytes(LoadThreads(cpus)) == kLoadBytes;
 }
 
-void LoadMemory(int64_t duration_ns) {
+double LoadMemory(int64_t duration_ns) {
   const std::vector<int> cpus = AllowedCpus();
+  const int wanted = LoadThreads(static_cast<size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))));
   const int threads = LoadThreads(cpus.size());
   const size_t bytes = LoadBytes(threads);
   const int64_t until_ns = SystemClock().NowNs() + duration_ns;
-  const auto pool = StartPool("emlio-load", threads, [&](int number, std::stop_token) {
+  std::atomic<int64_t> cpu_ns{0};
+  auto pool = StartPool("emlio-load", threads, [&](int number, std::stop_token) {
     if (!cpus.empty()) {
       // Spread over all of them, so that memory of every socket is used.
       cpu_set_t set;
@@ -296,9 +304,12 @@ void LoadMemory(int64_t duration_ns) {
       std::memcpy(to.data(), from.data(), bytes);
       std::swap(from, to);
     }
+    cpu_ns += ThreadCpuNs();
   });
-  // Their destructors join; without any thread the load is none, and the check says so.
+  // Without any thread the load is none, and the check says so.
   if (!pool.ok()) std::this_thread::sleep_for(std::chrono::nanoseconds(duration_ns));
+  if (pool.ok()) pool->clear();  // joins
+  return static_cast<double>(cpu_ns) / (static_cast<double>(duration_ns) * wanted);
 }
 
 }  // namespace emlio::energy

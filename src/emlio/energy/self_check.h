@@ -26,7 +26,7 @@ void MeasureUpdatePeriods(std::vector<Meter>* meters, bool all, int64_t budget_n
 enum class Rise {
   kRises,
   kFlat,     // a counter that shows nothing of what memory does is not believed
-  kUnknown,  // no joules in one of the two times
+  kUnknown,  // no joules in one of the two times, or too little of a load to tell
 };
 // "rises", "flat", "unknown".
 std::string_view RiseName(Rise rise);
@@ -39,9 +39,10 @@ struct DramCheck {
 };
 
 // Compares the power of every DRAM domain of a monitored host before and during `load`, which keeps
-// its memory busy until it returns. `idle_ns`: how long to look before.
+// its memory busy until it returns, and then says with what share of the host's CPUs: with less
+// than half of them nothing is called flat. `idle_ns`: how long to look before.
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
-                                         const std::function<void()>& load);
+                                         const std::function<double()>& load);
 
 // Whether a meter is a counter of memory: one that such a check is about.
 bool IsCountedDram(const Meter& meter);
@@ -70,6 +71,8 @@ Result<std::unique_ptr<DirectoryLock>> LockDramChecks(const std::string& root, i
 // socket is left out, and enough memory is free for more than caches hold.
 bool CanLoadAllMemory();
 // Writes to memory on all CPUs (at most 32 threads, an eighth of the free memory) for that long.
-void LoadMemory(int64_t duration_ns);
+// Returns the CPU time that it got, of that of as many CPUs: less where it may not use all of them,
+// under a quota (cpu.max of its control group or one above), or beside others who use them.
+double LoadMemory(int64_t duration_ns);
 
 }  // namespace emlio::energy

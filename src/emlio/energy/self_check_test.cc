@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -45,6 +46,7 @@ TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
   const auto checks = CheckDram(**monitor, kNsPerSecond, [&] {
     host.SetWatts("intel-rapl:0:1", 13);  // dram-0, from 10 W; dram-1 stays at 8 W
     Sleep(1000);
+    return 1.0;
   });
   ASSERT_TRUE(checks.ok()) << checks.status().ToString();
   ASSERT_EQ(checks->size(), 2U);
@@ -52,6 +54,16 @@ TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
   EXPECT_EQ((*checks)[0].rise, Rise::kRises);
   EXPECT_GT((*checks)[0].load_watts, (*checks)[0].idle_watts);
   EXPECT_EQ((*checks)[1].rise, Rise::kFlat);
+  // Where the load got few of the CPUs, as under a quota, what does not rise is not known to be
+  // flat.
+  const auto quota = CheckDram(**monitor, kNsPerSecond, [&] {
+    host.SetWatts("intel-rapl:0:1", 17);
+    Sleep(1000);
+    return 0.3;
+  });
+  ASSERT_TRUE(quota.ok()) << quota.status().ToString();
+  EXPECT_EQ((*quota)[0].rise, Rise::kRises);
+  EXPECT_EQ((*quota)[1].rise, Rise::kUnknown);
 }
 
 // dram-0, with a counter.
@@ -292,13 +304,17 @@ TEST(LoadMemoryTest, AProcessThatMayNotUseAllCpusCannotLoadAllMemory) {
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_FALSE(CanLoadAllMemory());
+  // Of at most 32 CPUs it had one, for as long as it took to begin and to end as well.
+  const auto cpus = static_cast<double>(std::min(32L, sysconf(_SC_NPROCESSORS_ONLN)));
+  EXPECT_LT(LoadMemory(500 * kNsPerMs), cpus > 2 ? 0.9 * 2 / cpus : 0.9);
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 TEST(LoadMemoryTest, TakesAsLongAsItIsAskedTo) {
   const int64_t begin_ns = SystemClock().NowNs();
-  LoadMemory(50 * kNsPerMs);
+  const double share = LoadMemory(50 * kNsPerMs);
   EXPECT_GE(SystemClock().NowNs() - begin_ns, 50 * kNsPerMs);
+  EXPECT_GT(share, 0);
 }
 
 // A counter that moves every `period_ns`.

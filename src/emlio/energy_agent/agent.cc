@@ -163,6 +163,10 @@ class Agent::Impl {
   }
 
   Status OnHello(ConnectionId from, const Hello& hello) {
+    if (hello.min_version > hello.max_version) {
+      return ProtocolError(fmt::format("it speaks versions from {} to {}, which are none",
+                                       hello.min_version, hello.max_version));
+    }
     if (hello.min_version > kVersion || hello.max_version < kMinVersion) {
       return Unsupported(fmt::format("this agent speaks versions {} to {}, not {} to {}",
                                      kMinVersion, kVersion, hello.min_version, hello.max_version));

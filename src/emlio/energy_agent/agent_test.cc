@@ -26,6 +26,7 @@
 #include "emlio/energy/tick_codec.h"
 #include "emlio/energy_agent/link.h"
 #include "emlio/energy_agent/messages.h"
+#include "emlio/energy_agent/testing/scripted_agent.h"
 #include "emlio/transport/transport.h"
 
 namespace emlio::energy_agent {
@@ -33,6 +34,7 @@ namespace {
 
 using energy::testing::kTwoSocketsWatts;
 using energy::testing::LiveHost;
+using testing::ScriptedAgent;
 
 constexpr auto kDeadline = std::chrono::seconds(30);  // against hangs only
 
@@ -47,47 +49,6 @@ std::shared_ptr<energy::Monitor> StartMonitor(const LiveHost& host,
   EXPECT_TRUE(monitor.ok()) << monitor.status().ToString();
   return *std::move(monitor);
 }
-
-// Answers every message as it is told to, and probes.
-class ScriptedAgent {
- public:
-  using Script = std::function<std::vector<AnyMessage>(const AnyMessage& message)>;
-  explicit ScriptedAgent(Script script)
-      : script_(std::move(script)), listener_(*transport::ListenZmq("127.0.0.1:0", {})) {
-    thread_ = Thread("scripted", [this](std::stop_token stop) { Run(stop); });
-  }
-  ~ScriptedAgent() {
-    thread_.RequestStop();
-    listener_->Wake();
-    thread_.Join();
-  }
-  const std::string& endpoint() const { return listener_->endpoint(); }
-
- private:
-  void Run(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      std::vector<transport::Event> events;
-      ASSERT_TRUE(listener_->Poll(50, &events).ok());
-      for (const transport::Event& event : events) {
-        if (event.kind != transport::Event::Kind::kMessage) continue;
-        auto message = Decode({event.message.header.data(), event.message.header.size()});
-        ASSERT_TRUE(message.ok()) << message.status().ToString();
-        auto answers = script_(*message);
-        if (const auto* probe = std::get_if<Probe>(&*message)) {
-          answers.emplace_back(Probed{probe->nonce, {}});
-        }
-        for (const AnyMessage& answer : answers) {
-          transport::Message out;
-          out.header = Buffer::Of(Encode(answer));
-          (void)listener_->Send(event.connection, &out);  // who asked may have gone
-        }
-      }
-    }
-  }
-  const Script script_;
-  const std::unique_ptr<transport::Listener> listener_;
-  Thread thread_;
-};
 
 // A client that knows nothing but messages.
 class Client {
@@ -546,6 +507,26 @@ TEST(LinkTest, TheEndOfAWindowThatWasToldOfHasAlwaysRoom) {
   EXPECT_LT(windows.size(), 150'001U) << "there was no room for all";
   for (const auto& [key, seen] : windows) {
     ASSERT_FALSE(seen.first == 1 && seen.second == 0) << key << " has no end";
+  }
+}
+
+TEST(LinkTest, AnAnswerThatNobodyAskedForAndOneThatIsNoneEndTheConnection) {
+  Welcome many;
+  many.domains.resize(5000);  // more than a message may have
+  const AnyMessage wrong[] = {Probed{7, {}}, many, Error{Code::kLimitExceeded, "no more", ""}};
+  for (const AnyMessage& answer : wrong) {
+    const ScriptedAgent agent([&](const AnyMessage& message) -> std::vector<AnyMessage> {
+      if (!std::holds_alternative<Hello>(message)) return {};
+      return {Welcome{}, answer};
+    });
+    auto link = *Link::Start(agent.endpoint());
+    const uint64_t window = link->Open({"read", "", -1, -1});
+    const auto asked_at = std::chrono::steady_clock::now();
+    const auto energy = link->Energy(window);
+    EXPECT_EQ(energy.status().code(), Code::kUnavailable) << answer.index();
+    EXPECT_THAT(energy.status().message(), ::testing::HasSubstr(agent.endpoint()));
+    EXPECT_LT(std::chrono::steady_clock::now() - asked_at, std::chrono::seconds(4))
+        << "nobody waits for one that was left";
   }
 }
 

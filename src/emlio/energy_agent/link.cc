@@ -42,6 +42,7 @@ class Link::Impl {
   explicit Impl(std::unique_ptr<transport::Dialer> dialer) : dialer_(std::move(dialer)) {}
 
   Status Connect(const std::string& endpoint) {
+    endpoint_ = endpoint;
     EMLIO_ASSIGN_OR_RETURN(connection_, dialer_->Dial(endpoint, kConnectTimeoutMs));
     return OkStatus();
   }
@@ -89,8 +90,9 @@ class Link::Impl {
     }
     if (welcomed_ && version_ < kWindowFiguresVersion) {
       return Unsupported(
-          "who measures for this process is older than it, and tells nothing of single windows: "
-          "update emlio on this host");
+          fmt::format("who measures for this process ({}) is older than it, and tells nothing of "
+                      "single windows: update emlio on this host",
+                      endpoint_));
     }
     until =
         std::chrono::steady_clock::now() + kAnswerTimeout + std::chrono::nanoseconds(interval_ns_);
@@ -105,9 +107,14 @@ class Link::Impl {
     const auto figures = std::move(answer->second);
     answers_.erase(answer);
     if (!figures && !in_time && !lost_) {
-      return TimeoutError("who measures for this process does not answer: is it stopped?");
+      return TimeoutError(fmt::format(
+          "who measures for this process ({}) does not answer: is it stopped?", endpoint_));
     }
-    if (!figures) return Unavailable("the energy of windows of this process is not recorded");
+    if (!figures) {
+      return Unavailable(fmt::format(
+          "the energy of windows of this process is not recorded: the connection to {} is lost",
+          endpoint_));
+    }
     if (!figures->found) return NotFound("the energy window is not known, or forgotten");
     WindowOfHost measured{domains_, figures->window};
     measured.window.total = energy::TotalOf(measured.domains, measured.window.energies);
@@ -120,11 +127,12 @@ class Link::Impl {
   }
 
  private:
-  // True when the last question is answered.
+  // True when the answer to a probe has come. Any error ends the connection.
   Result<bool> Take(const transport::Message& message) EMLIO_EXCLUDES(mu_) {
     auto decoded = Decode({message.header.data(), message.header.size()});
-    if (!decoded.ok()) return false;
+    if (!decoded.ok()) return decoded.status();
     if (std::holds_alternative<Probed>(*decoded)) return true;
+    if (const auto* error = std::get_if<Error>(&*decoded)) return Status(error->code, error->text);
     const MutexLock lock(mu_);
     if (auto* welcome = std::get_if<Welcome>(&*decoded)) {
       if (welcomed_) return ProtocolError("the agent sends a second Welcome");
@@ -164,6 +172,7 @@ class Link::Impl {
   }
 
   const std::unique_ptr<transport::Dialer> dialer_;
+  std::string endpoint_;  // set before the thread starts
   transport::ConnectionId connection_ = 0;
   std::atomic<bool> quit_{false};
 
@@ -203,18 +212,20 @@ void Link::Impl::Run() {
       }
       if (event.kind == transport::Event::Kind::kLost) status = event.reason;
       if (event.kind == transport::Event::Kind::kMessage) {
-        const auto last = Take(event.message);
-        if (last.ok() && *last) return;
+        const auto answered = Take(event.message);
+        if (answered.ok() && *answered && probed) return;
+        Status wrong = answered.status();
+        if (wrong.ok() && *answered) wrong = ProtocolError("the agent answers what nobody asked");
         // Nothing of what comes behind it counts.
-        if (!last.ok()) {
-          if (status.ok()) status = last.status();
+        if (!wrong.ok()) {
+          if (status.ok()) status = std::move(wrong);
           break;
         }
       }
     }
     const MutexLock lock(mu_);
     if (!status.ok()) {
-      LogWarning("energy windows of this process are not recorded from here on: {}",
+      LogWarning("energy windows of this process are not recorded from here on: {}: {}", endpoint_,
                  status.message());
       lost_ = true;
       answered_.NotifyAll();

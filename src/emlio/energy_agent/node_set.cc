@@ -271,7 +271,7 @@ class NodeSet::Impl {
       node->asked_to_start = true;
       Send(node, StartRun{options_.run_id, now_ns - began_ns_, options_.name, options_.stage});
     }
-    if (ending_ && node->started_here && !node->asked_to_stop) {
+    if (ending_ && node->started_here && !node->asked_to_stop && !node->told) {
       node->asked_to_stop = true;
       node->report.windows.clear();
       Send(node, Look{options_.run_id, true, 0});
@@ -333,6 +333,7 @@ class NodeSet::Impl {
   void Lose(Node* node, std::string why) EMLIO_REQUIRES(mu_) {
     node->connection = 0;
     node->connected = false;
+    if (node->told) return;  // there are its ticks to come, which no figure waits for
     node->report.state = node->report.node.empty() ? NodeState::kUnreachable : NodeState::kLost;
     node->report.cause = std::move(why);
   }
@@ -371,7 +372,13 @@ class NodeSet::Impl {
 
   Status Answer(Node* node, const AnyMessage& message) EMLIO_REQUIRES(mu_) {
     NodeReport& report = node->report;
-    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    const auto* welcome = std::get_if<Welcome>(&message);
+    const auto* error = std::get_if<Error>(&message);
+    if (error == nullptr && (welcome != nullptr) == node->greeted) {
+      return ProtocolError(node->greeted ? "the agent sends a second Welcome"
+                                         : "the agent's first message is no Welcome");
+    }
+    if (welcome != nullptr) {
       EMLIO_RETURN_IF_ERROR(CheckVersion(*welcome));
       node->greeted = true;
       report.node = welcome->node;
@@ -385,19 +392,12 @@ class NodeSet::Impl {
     } else if (const auto* probed = std::get_if<Probed>(&message)) {
       OnProbed(node, *probed);
     } else if (const auto* started = std::get_if<Started>(&message)) {
-      if (started->run != options_.run_id) return OkStatus();
-      node->started_here = true;
-      if (!report.started) report.joined_late = passed_;
-      report.started = started->at;
-      report.start_clock = started->clock;
-      report.run.begin_ns = started->begin_ns;
-      report.state = NodeState::kLost;  // until it has told its figures
-      report.cause.clear();
+      OnStarted(node, *started);
     } else if (const auto* figures = std::get_if<Figures>(&message)) {
       return OnFigures(node, *figures);
     } else if (const auto* ticks = std::get_if<Ticks>(&message)) {
       return OnTicks(node, *ticks);
-    } else if (const auto* error = std::get_if<Error>(&message)) {
+    } else if (error != nullptr) {
       if (error->code == Code::kUnsupported || error->run.empty()) {
         return Status(error->code, error->text);
       }
@@ -406,6 +406,26 @@ class NodeSet::Impl {
       return ProtocolError("the message is one that only clients send");
     }
     return OkStatus();
+  }
+
+  void OnStarted(Node* node, const Started& started) EMLIO_REQUIRES(mu_) {
+    NodeReport& report = node->report;
+    if (started.run != options_.run_id) return;
+    node->started_here = true;
+    if (!report.started) {
+      report.joined_late = passed_;
+      report.started = started.at;
+      report.start_clock = started.clock;
+    } else if (*report.started != started.at) {
+      // Not the agent that was there. Its samples begin anew and are no sequel of the others; of
+      // the run it has a gap.
+      node->all_ticks = true;
+      node->done = node->told;
+    }
+    if (node->told) return;
+    report.run.begin_ns = started.begin_ns;
+    report.state = NodeState::kLost;  // until it has told its figures
+    report.cause.clear();
   }
 
   void OnProbed(Node* node, const Probed& probed) EMLIO_REQUIRES(mu_) {

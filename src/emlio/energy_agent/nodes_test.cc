@@ -14,16 +14,21 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "emlio/base/clock.h"
+#include "emlio/base/mutex.h"
 #include "emlio/energy/testing/live_host.h"
+#include "emlio/energy_agent/messages.h"
 #include "emlio/energy_agent/node_set.h"
+#include "emlio/energy_agent/testing/scripted_agent.h"
 
 namespace emlio::energy_agent {
 namespace {
 
 using energy::testing::kTwoSocketsWatts;
+using testing::ScriptedAgent;
 
 constexpr auto kDeadline = std::chrono::seconds(30);  // against hangs only
 constexpr double kClose = 0.15;
@@ -289,10 +294,11 @@ TEST(NodesTest, AHostThatNobodyMeasuresMakesTheTotalIncomplete) {
 TEST(NodesTest, ANodeFoundLateHasTheEnergyFromTheBeginOn) {
   const NodeProcess a("a");
   const NodeProcess late("late");
-  Sleep(200);
+  Sleep(1000);  // it has samples of the time before
   auto set = Nodes({&a});
   set->Begin();
-  Sleep(700);
+  Sleep(1000);
+  const int64_t found_ns = SystemClock().NowNs();
   set->Add(late.endpoint());
   set->Add(late.endpoint());
   Sleep(700);
@@ -300,7 +306,8 @@ TEST(NodesTest, ANodeFoundLateHasTheEnergyFromTheBeginOn) {
   ASSERT_EQ(nodes.size(), 2U);
   EXPECT_TRUE(nodes[1].joined_late);
   EXPECT_EQ(nodes[1].state, NodeState::kWhole) << nodes[1].cause;
-  EXPECT_NEAR(Seconds(nodes[1].run), Seconds(nodes[0].run), 0.3);
+  EXPECT_LT(nodes[1].run.begin_ns, found_ns);
+  EXPECT_GT(nodes[1].run.end_ns, found_ns);
   EXPECT_TRUE(TotalOf("", nullptr, nodes).joules);
 }
 
@@ -345,6 +352,142 @@ TEST(NodesTest, AnAgentThatEndsEarlyTakesNothingAwayFromAHostThatSomebodyMeasure
   const RunTotal total = TotalOf("", nullptr, nodes);
   ASSERT_TRUE(total.joules);
   EXPECT_EQ(*total.joules, *nodes[1].run.total.joules);
+}
+
+// An agent that follows the rules, but for what a test changes.
+class Answers {
+ public:
+  std::vector<AnyMessage> To(const AnyMessage& message) EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    if (std::holds_alternative<Hello>(message)) {
+      Welcome welcome;
+      welcome.boot_id = "boot";
+      welcome.node = "scripted";
+      welcome.domains = {energy::MakeDomain(energy::DomainKind::kPackage, "powercap", 0, -1)};
+      welcome.domains[0].in_total = true;
+      return {welcome};
+    }
+    if (std::holds_alternative<StartRun>(message)) {
+      ++starts_;
+      Started started;
+      started.run = "run";
+      started.at.monotonic_ns = instance_;
+      return {started};
+    }
+    if (const auto* look = std::get_if<Look>(&message)) {
+      stops_ += look->stop ? 1 : 0;
+      Figures figures;
+      figures.run = "run";
+      figures.stopped = look->stop;
+      figures.energies.resize(1);
+      figures.energies[0].joules = 5;
+      figures.energies[0].state = energy::State::kMeasured;
+      return {figures};
+    }
+    if (std::holds_alternative<GetTicks>(message)) {
+      ++asked_[instance_];
+      Ticks ticks;
+      ticks.run = "run";
+      ticks.last = last_;
+      return {ticks};
+    }
+    return {};
+  }
+  // As if it had been stopped and started again.
+  void StartAnew() EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    ++instance_;
+  }
+  void AllTicksAreThere() EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    last_ = true;
+  }
+  int starts() const EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    return starts_;
+  }
+  int stops() const EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    return stops_;
+  }
+  int asked(int64_t instance) const EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    const auto found = asked_.find(instance);
+    return found == asked_.end() ? 0 : found->second;
+  }
+
+ private:
+  mutable Mutex mu_;
+  int64_t instance_ EMLIO_GUARDED_BY(mu_) = 1;
+  bool last_ EMLIO_GUARDED_BY(mu_) = false;
+  int starts_ EMLIO_GUARDED_BY(mu_) = 0;
+  int stops_ EMLIO_GUARDED_BY(mu_) = 0;
+  std::map<int64_t, int> asked_ EMLIO_GUARDED_BY(mu_);  // for ticks, by instance
+};
+
+template <typename Condition>
+bool Await(const Condition& holds) {
+  const auto until = std::chrono::steady_clock::now() + kDeadline;
+  while (!holds() && std::chrono::steady_clock::now() < until) Sleep(5);
+  return holds();
+}
+
+NodeSetOptions WithTicks() {
+  NodeSetOptions options = Options();
+  options.ticks = true;
+  return options;
+}
+
+TEST(NodesTest, AnAgentThatWasStartedAnewIsAskedForNoTicks) {
+  Answers answers;
+  ScriptedAgent agent([&](const AnyMessage& message) { return answers.To(message); });
+  auto set = Nodes({}, WithTicks());
+  set->Add(agent.endpoint());
+  set->Begin();
+  ASSERT_TRUE(Await([&] { return answers.asked(1) > 0; }));
+  agent.Drop();
+  answers.StartAnew();
+  ASSERT_TRUE(Await([&] { return answers.starts() == 2; }));
+  const auto nodes = set->End();
+  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
+  EXPECT_EQ(nodes[0].started->monotonic_ns, 1) << "the moment of the barrier stays";
+  EXPECT_EQ(answers.asked(2), 0);
+}
+
+TEST(NodesTest, ANodeThatHasToldItsFiguresIsWholeWhateverBecomesOfItsTicks) {
+  Answers answers;
+  ScriptedAgent agent([&](const AnyMessage& message) { return answers.To(message); });
+  auto set = Nodes({}, WithTicks());
+  set->Add(agent.endpoint());
+  set->Begin();
+  std::thread drops([&] {
+    EXPECT_TRUE(Await([&] { return answers.stops() == 1; }));
+    const int asked = answers.asked(1);
+    EXPECT_TRUE(Await([&] { return answers.asked(1) > asked; })) << "its figures were taken";
+    agent.Drop();
+    EXPECT_TRUE(Await([&] { return answers.starts() == 2; }));
+    answers.AllTicksAreThere();
+  });
+  const auto nodes = set->End();
+  drops.join();
+  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
+  EXPECT_EQ(nodes[0].run.total.joules, 5);
+  EXPECT_EQ(answers.stops(), 1) << "it was asked once";
+}
+
+TEST(NodesTest, WhoeverBreaksTheRulesOfAWelcomeIsRefused) {
+  for (const bool twice : {true, false}) {
+    const ScriptedAgent agent([twice](const AnyMessage& message) -> std::vector<AnyMessage> {
+      if (!std::holds_alternative<Hello>(message)) return {};
+      if (twice) return {Welcome{}, Welcome{}};
+      return {Started{}, Welcome{}};
+    });
+    auto set = Nodes({});
+    set->Add(agent.endpoint());
+    const auto nodes = set->Begin();
+    EXPECT_EQ(nodes[0].state, NodeState::kRefused);
+    EXPECT_THAT(nodes[0].cause, ::testing::HasSubstr("Welcome"));
+  }
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "emlio/energy_analysis/numbers.h"
@@ -17,10 +19,10 @@ namespace {
 
 constexpr auto kFields = std::to_array<HeadlineField>({
     {"work", "dataset", "its name and version"},
-    {"work", "samples", "how many were processed"},
-    {"work", "sample_bytes", "their mean size"},
-    {"work", "bytes", "that were delivered"},
-    {"work", "epochs", "how many"},
+    {"work", "samples", "how many were processed", SaidBy::kRuns, true},
+    {"work", "sample_bytes", "their mean size", SaidBy::kRuns, true},
+    {"work", "bytes", "that were delivered", SaidBy::kRuns, true},
+    {"work", "epochs", "how many", SaidBy::kRuns, true},
     {"work", "model", "that was trained, or none"},
     {"work", "batch", "samples a batch"},
     {"work", "precision", "of training: fp32, bf16, ..., or none"},
@@ -81,6 +83,12 @@ bool IsSaid(const Facts& facts, const std::string& key) {
   return !text.empty() && std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end();
 }
 
+bool IsAmount(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && std::isfinite(value) && value > 0;
+}
+
 // "system.cpu (model)", with the reason where one is known.
 std::string Lacking(const HeadlineField& field, const Facts& reasons) {
   const auto reason = reasons.find(field.key());
@@ -138,6 +146,10 @@ std::vector<std::string> MissingFields(const Headline& headline) {
     if (field.by != SaidBy::kEachNode) {
       if (!IsSaid(headline.facts, field.key())) {
         missing.push_back(Lacking(field, headline.reasons));
+      } else if (const std::string& text = headline.facts.at(field.key());
+                 field.is_amount && !IsAmount(text)) {
+        missing.push_back(fmt::format("{} ({}; '{}' does not begin with a number above 0)",
+                                      field.key(), field.meaning, text));
       }
       continue;
     }

@@ -27,6 +27,7 @@ struct HeadlineField {
   std::string_view name;   // "dataset"
   std::string_view meaning;
   SaidBy by = SaidBy::kRuns;
+  bool is_amount = false;  // begins with a number above 0: "1.28 M", "110 kB"
 
   std::string key() const;  // "work.dataset"
   bool per_node() const { return by == SaidBy::kEachNode; }
@@ -74,7 +75,7 @@ struct Headline {
 
 // Everything that is missing, as "work.dataset (what was read)" or "node a: system.cpu (...)", with
 // the reason where one is known. A fact that says only "unknown", "n/a", "?", "-", "tbd" or the
-// like is missing; "none" with a reason is a fact.
+// like is missing, and so is an amount that is none; "none" with a reason is a fact.
 std::vector<std::string> MissingFields(const Headline& headline);
 
 // The line. kInvalidArgument names every missing field (of thousands the first), or why the figure

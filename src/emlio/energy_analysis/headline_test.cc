@@ -38,6 +38,8 @@ Headline Complete() {
   headline.facts["work.dataset"] = "ImageNet-1k";
   headline.facts["work.samples"] = "1.28 M";
   headline.facts["work.sample_bytes"] = "110 kB";
+  headline.facts["work.bytes"] = "140.8 GB";
+  headline.facts["work.epochs"] = "1";
   headline.facts["work.model"] = "ResNet-50";
   headline.facts["work.batch"] = "256";
   headline.facts["path.rtt"] = "10 ms (netem)";
@@ -96,6 +98,22 @@ TEST(HeadlineTest, EveryFieldStandsBelowTheLine) {
   ASSERT_GE(apart.size(), 2u);
   EXPECT_THAT(apart.end()[-2].text, HasSubstr("gpu1: cpu: value of system.cpu; sockets: "));
   EXPECT_THAT(apart.end()[-1].text, HasSubstr("store1: cpu: another; sockets: "));
+}
+
+TEST(HeadlineTest, AnAmountIsANumberAboveNothing) {
+  for (const char* key : {"work.samples", "work.sample_bytes", "work.bytes", "work.epochs"}) {
+    for (const char* none : {"-100", "0", "NaN", "nan B", "inf", "0 GB", "some", "1e999"}) {
+      Headline headline = Complete();
+      headline.facts[key] = none;
+      EXPECT_THAT(MissingFields(headline),
+                  ElementsAre(AllOf(HasSubstr(key), HasSubstr(fmt::format("'{}'", none)))));
+    }
+    for (const char* one : {"1", "0.5 KB", "1.28 M", "2e6"}) {
+      Headline headline = Complete();
+      headline.facts[key] = one;
+      EXPECT_TRUE(MissingFields(headline).empty()) << one;
+    }
+  }
 }
 
 TEST(HeadlineTest, AComparisonSaysWithWhatAndHowThatWasTuned) {

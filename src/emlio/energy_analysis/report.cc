@@ -42,6 +42,8 @@ EnergyReport MakeReport(ReportInput input) {
   JudgeClocks(&report);
   AddMixtureWarnings(report.arm, &report.warnings);
   if (report.against) AddMixtureWarnings(*report.against, &report.warnings);
+  AddWorkWarnings(report.arm, &report.warnings);
+  if (report.against) AddWorkWarnings(*report.against, &report.warnings);
   AddBaselineWarnings(&report);
   AddQualityWarnings(&report);
   report.meter = MeterText(input, report.arm);

@@ -25,6 +25,8 @@ std::vector<const RunFigures*> CountedRuns(const std::vector<RunFigures>& runs);
 std::vector<const RunFigures*> ShownRuns(const Arm& arm);
 // The domains that its total is the sum of, as "node/domain".
 std::set<std::string> SummedDomains(const RunFigures& run);
+// "work.bytes", "work.samples" and "work.epochs", as far as the run's windows counted them.
+Facts CountedWork(const RunFigures& run);
 // What users say comes first; what windows counted stands in for what nobody said.
 void CompleteFacts(const Facts& said, std::vector<RunFigures>* runs);
 // Why the baseline may not be subtracted from these runs, or nothing: it fits runs of exactly the
@@ -54,6 +56,9 @@ void AddAllocated(EnergyReport* report);
 void JudgeClocks(EnergyReport* report);
 // Runs whose mean is taken are repetitions of one thing; where they may not be, that is said.
 void AddMixtureWarnings(const Arm& arm, std::vector<std::string>* warnings);
+// What users say of the work is taken instead of what was counted: where both differ, and where
+// what they say does not fit together, that is said.
+void AddWorkWarnings(const Arm& arm, std::vector<std::string>* warnings);
 // A baseline is of the same host; after another boot its idle power may be another one.
 void AddBaselineWarnings(EnergyReport* report);
 void AddQualityWarnings(EnergyReport* report);

@@ -82,21 +82,27 @@ void AddHosts(const RunFigures& run, Hosts* hosts) {
   }
 }
 
+Facts CountedWork(const RunFigures& run) {
+  std::optional<int64_t> bytes, records;
+  std::set<int64_t> epochs;
+  for (const EpochFigures& epoch : run.epochs) epochs.insert(epoch.epoch);
+  for (const WindowFigures& window : run.windows) {
+    bytes = std::max(bytes, window.proxies.bytes_delivered);
+    records = std::max(records, window.proxies.records_delivered);
+  }
+  Facts counted;
+  if (bytes) counted["work.bytes"] = std::to_string(*bytes);
+  if (records) counted["work.samples"] = std::to_string(*records);
+  if (!epochs.empty() && run.epochs_left_out == 0) {
+    counted["work.epochs"] = std::to_string(epochs.size());
+  }
+  return counted;
+}
+
 void CompleteFacts(const Facts& said, std::vector<RunFigures>* runs) {
   for (RunFigures& run : *runs) {
     for (const auto& [key, value] : said) run.facts[key] = value;
-    std::optional<int64_t> bytes, records;
-    std::set<int64_t> epochs;
-    for (const EpochFigures& epoch : run.epochs) epochs.insert(epoch.epoch);
-    for (const WindowFigures& window : run.windows) {
-      bytes = std::max(bytes, window.proxies.bytes_delivered);
-      records = std::max(records, window.proxies.records_delivered);
-    }
-    if (bytes) run.facts.emplace("work.bytes", std::to_string(*bytes));
-    if (records) run.facts.emplace("work.samples", std::to_string(*records));
-    if (!epochs.empty() && run.epochs_left_out == 0) {
-      run.facts.emplace("work.epochs", std::to_string(epochs.size()));
-    }
+    run.facts.merge(CountedWork(run));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "emlio/energy_analysis/document.h"
 #include "emlio/energy_analysis/numbers.h"
@@ -64,6 +65,19 @@ std::vector<RunFigures> SomeRuns(const std::string& prefix, double package_watts
     runs.push_back(SomeRun(prefix + std::to_string(i), run_watts, run_seconds));
   }
   return runs;
+}
+
+// Whatever a headline without a comparison needs and a report does not find itself.
+void SayEverything(ReportInput* input) {
+  for (const HeadlineField& field : HeadlineFields()) {
+    const std::string key = field.key();
+    if (field.by == SaidBy::kComparison || !CheckSaidFacts({{key, "x"}}).ok()) continue;
+    (field.per_node() ? input->node_facts["node1"] : input->facts)[key] = "told";
+  }
+  input->facts["work.samples"] = "1000";
+  input->facts["work.sample_bytes"] = "2 MB";
+  input->facts["work.bytes"] = "2 GB";
+  input->facts["work.epochs"] = "2";
 }
 
 NamedBaseline SomeBaseline() {
@@ -359,12 +373,7 @@ TEST(ReportTest, AHeadlineOfAComparisonSaysWithWhatAndHow) {
   ReportInput input = SomeInput();
   input.against = SomeRuns("s", 90, 200);
   input.against_name = "slow";
-  for (const HeadlineField& field : HeadlineFields()) {
-    const std::string key = field.key();
-    if (field.by == SaidBy::kComparison || !CheckSaidFacts({{key, "x"}}).ok()) continue;
-    (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "told";
-  }
-  input.facts["work.samples"] = "1000";
+  SayEverything(&input);
   EXPECT_THAT(MakeReport(input).no_headline,
               AllOf(HasSubstr("comparison.loader"), HasSubstr("comparison.tuning")));
   input.facts["comparison.loader"] = "files over NFS";
@@ -404,16 +413,7 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
   EXPECT_THAT(TextOf(large), HasSubstr("node node2: system, node node3: system and 996 more: cpu"));
   EXPECT_LT(large.sections[0].blocks.size(), 10u);
   EXPECT_LT(HeadlineText(report.headline_parts).status().message().size(), 50'000u);
-  for (const HeadlineField& field : HeadlineFields()) {
-    // What a report knows by itself it takes from the runs.
-    const std::string key = field.key();
-    if (key.starts_with("quality.") || key.starts_with("statistics.")) continue;
-    if (key.starts_with("included.") && !key.ends_with("switches") && !key.ends_with("losses")) {
-      continue;
-    }
-    (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "said";
-  }
-  input.facts["work.samples"] = "1000";
+  SayEverything(&input);
   report = MakeReport(input);
   EXPECT_EQ(report.no_headline, "");
   EXPECT_THAT(report.headline, HasSubstr("net energy 5.2"));
@@ -424,13 +424,7 @@ TEST(ReportTest, AHeadlineNeedsItsConfigurationAndIsGivenWithIt) {
 
 TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
   ReportInput input = SomeInput();
-  for (const HeadlineField& field : HeadlineFields()) {
-    const std::string key = field.key();
-    if (CheckSaidFacts({{key, "said"}}).ok()) {
-      (field.per_node() ? input.node_facts["node1"] : input.facts)[key] = "said";
-    }
-  }
-  input.facts["work.samples"] = "1000";
+  SayEverything(&input);
   ASSERT_EQ(MakeReport(input).no_headline, "");
   const Facts forged = {{"quality.meter", "validated by NIST"},
                         {"included.nodes", "5 nodes"},
@@ -454,6 +448,35 @@ TEST(ReportTest, NobodySaysWhatAReportFindsItself) {
     EXPECT_NE(of_runs.headline_parts.facts.at(key), value);
   }
   EXPECT_TRUE(CheckSaidFacts({{"included.switches", "1"}, {"included.psu_losses", "no"}}).ok());
+}
+
+TEST(ReportTest, WorkThatIsSaidOtherwiseThanItWasCountedIsToldOf) {
+  ReportInput input = SomeInput();
+  for (RunFigures& run : input.runs) {
+    run.facts.clear();
+    WindowFigures window{.name = "read"};
+    window.proxies.records_delivered = 1000;
+    window.proxies.bytes_delivered = 2'000'000'000;
+    run.windows.push_back(window);
+  }
+  const auto warnings_of = [](const ReportInput& of) { return MakeReport(of).warnings; };
+  input.facts = {{"work.samples", "1005"}, {"work.bytes", "2.0e9"}, {"work.sample_bytes", "2e6"}};
+  EXPECT_THAT(warnings_of(input), Not(Contains(HasSubstr("work."))));
+  input.facts["work.samples"] = "about a thousand";  // cannot be compared
+  EXPECT_THAT(warnings_of(input), Not(Contains(HasSubstr("work."))));
+  input.facts["work.samples"] = "2000";
+  EXPECT_THAT(warnings_of(input),
+              AllOf(Contains(HasSubstr("these runs: work.samples is said to be 2000, but its "
+                                       "windows counted 1000")),
+                    Contains(HasSubstr("work.samples x work.sample_bytes is 4.00 GB, but "
+                                       "work.bytes is 2.00 GB"))));
+  // Recorded with the runs it is no other matter.
+  input.against = std::exchange(input.runs, SomeRuns("a", 90, 100));
+  input.against_name = "slow";
+  for (RunFigures& run : input.against) run.facts = input.facts;
+  input.facts.clear();
+  EXPECT_THAT(warnings_of(input),
+              Contains(HasSubstr("slow: work.samples is said to be 2000, but its windows")));
 }
 
 TEST(ReportTest, RunsThatAreNoRepetitionsOfOneJobAreToldApart) {

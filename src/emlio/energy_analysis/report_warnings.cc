@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -15,6 +16,8 @@ namespace emlio::energy_analysis {
 namespace {
 
 constexpr double kMaxCoreShare = 0.005;  // of the monitor
+constexpr double kMaxWorkGap = 0.01;     // between work that is said and work that was counted
+constexpr double kMaxProductGap = 0.05;  // sizes are rounded
 constexpr size_t kMaxNamed = 4;          // of things in one sentence
 constexpr size_t kMaxCommandBytes = 100;
 
@@ -101,6 +104,34 @@ void AddMixtureWarnings(const Arm& arm, std::vector<std::string>* warnings) {
         "name ({} boots)",
         arm.name, name, host.boot_ids.size()));
   }
+}
+
+void AddWorkWarnings(const Arm& arm, std::vector<std::string>* warnings) {
+  const std::vector<const RunFigures*> shown = ShownRuns(arm);
+  RunWarnings all;
+  for (const RunFigures* run : shown) {
+    RunFigures counted;
+    counted.facts = CountedWork(*run);
+    for (const auto& [key, value] : counted.facts) {
+      const auto said = run->Number(key);
+      const auto found = counted.Number(key);
+      if (!said || !found || std::abs(*said / *found - 1) <= kMaxWorkGap) continue;
+      all.Add(run->id, "",
+              fmt::format("{} is said to be {}, but its windows counted {}: joules a unit of work "
+                          "are of what is said",
+                          key, run->facts.at(key), value));
+    }
+    const auto samples = run->Number("work.samples"), each = run->Number("work.sample_bytes"),
+               bytes = run->Number("work.bytes");
+    if (samples && each && bytes && std::abs(*samples * *each / *bytes - 1) > kMaxProductGap) {
+      all.Add(run->id, "",
+              fmt::format("work.samples x work.sample_bytes is {}, but work.bytes is {}",
+                          WithUnit(*samples * *each, "B"), WithUnit(*bytes, "B")));
+    }
+  }
+  std::vector<std::string> found;
+  all.Finish(shown.size(), &found);
+  for (const std::string& text : found) warnings->push_back(fmt::format("{}: {}", arm.name, text));
 }
 
 void AddBaselineWarnings(EnergyReport* report) {

@@ -447,7 +447,9 @@ std::optional<double> RunFigures::Number(std::string_view fact) const {
   const char* const begin = it->second.data();
   const char* const end = begin + it->second.size();
   const auto [parsed, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || parsed != end || !(value > 0)) return std::nullopt;
+  if (error != std::errc() || parsed != end || !(value > 0) || std::isinf(value)) {
+    return std::nullopt;
+  }
   return value;
 }
 
