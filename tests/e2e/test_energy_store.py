@@ -92,6 +92,8 @@ def test_no_command_is_started_whose_run_cannot_be_kept_where_it_was_said(
     other.write_text("something else\n")
     ran = tmp_path / "ran"
     where = ["--store", other, "--root", host.root, "--memory-check", "always", "--json", "-"]
+    unnamed = emlio("energy", *args, "--store", "", "--", "touch", ran, code=2)
+    assert "no name" in unnamed.stderr
     done = emlio("energy", *args, *where, "--", "touch", ran, code=2)
     error = json.loads(done.stdout)["error"]
     assert "--store" in error["message"]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,19 +39,25 @@ struct Diagnosis {
 };
 
 // What of DRAM may be summed (METRICS.md section 3): a counter that does not see memory at work has
-// no plausible joules.
-void MarkImplausible(const std::vector<energy::Domain>& domains, Diagnosis* diagnosis) {
+// no plausible joules. Where nothing was found out now, what was before still holds.
+void MarkImplausible(const std::vector<energy::Domain>& domains, const std::string& root,
+                     Diagnosis* diagnosis) {
   for (size_t i = 0; i < domains.size(); ++i) {
-    for (const energy::DramCheck& check : diagnosis->dram) {
-      if (check.id != domains[i].id || check.rise != energy::Rise::kFlat) continue;
-      energy::Energy& energy = diagnosis->idle.energies[i];
-      energy.state = energy::State::kImplausible;
-      energy.joules.reset();
-      energy.cause =
-          fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
-                      check.idle_watts, check.load_watts);
-      energy.fix = "check the firmware's DRAM mode for RAPL; until then leave it out of any figure";
-    }
+    if (domains[i].kind != energy::DomainKind::kDram || !domains[i].cause.empty()) continue;
+    const auto now = std::find_if(
+        diagnosis->dram.begin(), diagnosis->dram.end(), [&](const energy::DramCheck& check) {
+          return check.id == domains[i].id && check.rise != energy::Rise::kUnknown;
+        });
+    const auto check = now != diagnosis->dram.end() ? std::optional(*now)
+                                                    : energy::KeptDramCheck(root, domains[i].id);
+    if (!check || check->rise != energy::Rise::kFlat) continue;
+    energy::Energy& energy = diagnosis->idle.energies[i];
+    energy.state = energy::State::kImplausible;
+    energy.joules.reset();
+    energy.cause =
+        fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
+                    check->idle_watts, check->load_watts);
+    energy.fix = "check the firmware's DRAM mode for RAPL; until then leave it out of any figure";
   }
 }
 
@@ -76,7 +83,7 @@ Result<Diagnosis> Diagnose(energy::Monitor& monitor, const std::string& root, bo
       LogWarning("what was found out about DRAM is not kept: {}", kept.ToString());
     }
   }
-  MarkImplausible(monitor.domains(), &diagnosis);
+  MarkImplausible(monitor.domains(), root, &diagnosis);
   EMLIO_ASSIGN_OR_RETURN(const energy::Recorder* const recorder, monitor.recorder());
   diagnosis.idle.total = recorder->TotalOf(diagnosis.idle.energies);
   return diagnosis;

@@ -34,6 +34,7 @@
 #include "energy_json.h"
 #include "energy_live.h"
 #include "energy_nodes.h"
+#include "energy_run.h"
 #include "interrupt.h"
 #include "run_writer.h"
 #include "sample_sinks.h"
@@ -209,6 +210,12 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const ::emlio::tool::Report report(command.json);
   if (const Status status = report.Check(); !status.ok()) return Fail(status);
   if (const Status status = CheckNodes(command.nodes); !status.ok()) return Fail(status);
+  if (command.must_store) {
+    if (const Status status = CheckStore(command.store); !status.ok()) {
+      return report.Finish(status.WithContext("the command was not started"),
+                           {{"version", EMLIO_VERSION}, {"command", command.argv}});
+    }
+  }
   CheckMemory(command.source.host, command.memory_check);  // a signal ends it, and this process
   ChildProcess child;                                      // before any thread that stays
   ordered_json json = {{"version", EMLIO_VERSION}, {"command", command.argv}};
@@ -287,7 +294,8 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const Status storing = BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   if (command.must_store && !storing.ok()) {
     (*nodes)->End();
-    return report.Finish(storing.WithContext("the command was not started: --store"),
+    const Status status = storing.WithContext("the command was not started: --store");
+    return report.Finish(status.code() == Code::kTimeout ? IoError(status.message()) : status,
                          std::move(json));
   }
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);

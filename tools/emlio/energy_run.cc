@@ -13,7 +13,10 @@
 namespace emlio::tool {
 
 Status CheckStore(const std::string& path) {
-  return energy::RunStore::Open(path).status().WithContext("--store");
+  if (path.empty()) return InvalidArgument("--store: the file has no name");
+  const Status status = energy::RunStore::Open(path).status().WithContext("--store");
+  // No peer is involved: one that others keep locked is a file that cannot be written.
+  return status.code() == Code::kTimeout ? IoError(status.message()) : status;
 }
 
 Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,

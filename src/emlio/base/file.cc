@@ -307,27 +307,43 @@ struct Destination {
   bool in_place = false;  // something that no file may take the place of: a device, a pipe
 };
 
+// Whether root is led astray by a link that somebody else put into a directory of everybody
+// (what Linux calls protected_symlinks).
+bool IsTrap(const struct stat& link, const std::string& directory) {
+  struct stat in;
+  if (stat(directory.c_str(), &in) != 0) return false;
+  const bool of_everybody = (in.st_mode & S_ISVTX) != 0 && (in.st_mode & S_IWOTH) != 0;
+  return of_everybody && link.st_uid != geteuid() && link.st_uid != in.st_uid;
+}
+
 Result<Destination> FindDestination(const std::string& path) {
   Destination to{.path = path};
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    to.in_place = true;
+    return to;
+  }
   for (int links = 0; links < kMaxLinks; ++links) {
-    struct stat info;
     if (lstat(to.path.c_str(), &info) != 0) {
       if (errno == ENOENT) return to;
       return ErrnoStatus(errno, fmt::format("cannot stat {}", to.path));
     }
-    if (!S_ISLNK(info.st_mode)) {
-      to.in_place = !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-      return to;
-    }
-    // Those of open descriptors (/dev/stdout leads to one) may name no file at all.
-    if (to.path.starts_with("/proc/")) {
+    if (!S_ISLNK(info.st_mode)) return to;
+    std::filesystem::path directory = std::filesystem::path(to.path).parent_path();
+    if (directory.empty()) directory = ".";
+    std::error_code error;
+    // Links of open descriptors (/dev/fd/3, /dev/stdout) may lead to what has no name any more.
+    if (std::filesystem::canonical(directory, error).native().starts_with("/proc/")) {
       to.in_place = true;
       return to;
     }
-    std::error_code error;
+    if (IsTrap(info, directory)) {
+      return PermissionDenied(fmt::format(
+          "{} is a link of another user in a directory that everybody may write to", to.path));
+    }
     const auto target = std::filesystem::read_symlink(to.path, error);
     if (error) return ErrnoStatus(error.value(), fmt::format("cannot read link {}", to.path));
-    to.path = (std::filesystem::path(to.path).parent_path() / target).string();
+    to.path = (directory / target).string();
   }
   return ErrnoStatus(ELOOP, fmt::format("cannot follow {}", path));
 }
@@ -379,6 +395,7 @@ Status AtomicFile::Flush() {
 
 Status AtomicFile::WritePending() {
   if (in_place_ && fd_ < 0) {
+    std::fflush(stdout);  // it may lead there, too: what was printed before comes before
     fd_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
     if (fd_ < 0) return ErrnoStatus(errno, fmt::format("cannot open {}", path_));
   }

@@ -307,9 +307,35 @@ TEST_F(FileTest, AtomicFileWritesToAPipeOrADeviceAndLeavesItThere) {
   ASSERT_GE(fd, 0);
   ASSERT_EQ(::write(fd, "said\n", 5), 5);
   EXPECT_TRUE(write("/proc/self/fd/" + std::to_string(fd)).ok());
+  EXPECT_TRUE(write("/dev/fd/" + std::to_string(fd)).ok());
   close(fd);
-  EXPECT_EQ(Read(PathOf("log")), "said\n" + text);
+  EXPECT_EQ(Read(PathOf("log")), "said\n" + text + text);
+
+  // As a shell's >(command): a pipe that has no other name.
+  int pipe_of_two[2];
+  ASSERT_EQ(pipe2(pipe_of_two, O_CLOEXEC), 0);
+  const auto file = AtomicFile::Create("/dev/fd/" + std::to_string(pipe_of_two[1]));
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  ASSERT_TRUE((*file)->Append("short", 5).ok());
+  EXPECT_TRUE((*file)->Commit().ok());
+  std::array<char, 16> came{};
+  EXPECT_EQ(read(pipe_of_two[0], came.data(), came.size()), 5);
+  close(pipe_of_two[0]);
+  close(pipe_of_two[1]);
   EXPECT_EQ(EntriesInDirectory(), 3u);
+}
+
+TEST_F(FileTest, AtomicFileFollowsNoLinkThatSomebodyElsePutWhereEverybodyMay) {
+  if (geteuid() != 0) GTEST_SKIP() << "nobody else's links can be made here";
+  Write("target", "old");
+  std::filesystem::create_symlink("target", PathOf("link"));
+  ASSERT_EQ(lchown(PathOf("link").c_str(), 65534, 65534), 0);
+  EXPECT_TRUE(AtomicFile::Create(PathOf("link")).ok());
+  ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
+  EXPECT_EQ(AtomicFile::Create(PathOf("link")).status().code(), Code::kPermissionDenied);
+  ASSERT_EQ(lchown(PathOf("link").c_str(), 0, 0), 0);
+  EXPECT_TRUE(AtomicFile::Create(PathOf("link")).ok());
+  EXPECT_EQ(Read(PathOf("target")), "old");
 }
 
 TEST_F(FileTest, AtomicFileNamesThePlaceItCannotWriteTo) {

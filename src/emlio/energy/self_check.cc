@@ -37,7 +37,7 @@ constexpr size_t kLoadBytes = size_t{32} << 20;  // of a thread: more than its s
 // What memory under load draws more than at rest, at least.
 constexpr double kMinRiseWatts = 0.3;
 constexpr double kMinRiseShare = 0.05;
-constexpr double kMinLoadShare = 0.5;  // of the CPUs; with less memory may not show its load
+constexpr double kMinLoadShare = 0.2;  // of the CPUs; with less memory may not show its load
 
 struct Watched {
   Meter* meter;
@@ -214,6 +214,8 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
         check.rise = Rise::kRises;
       } else if (load_share >= kMinLoadShare) {
         check.rise = Rise::kFlat;
+      } else {
+        check.cause = "too little of the CPUs was had to load memory with";
       }
     }
     checks.push_back(std::move(check));
@@ -227,7 +229,9 @@ Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& che
     EMLIO_ASSIGN_OR_RETURN(path, UserChecksPath(root));
   }
   DramChecks kept = KeptDramChecks(root);
-  for (const DramCheck& check : checks) AddCheck(check, &kept);
+  for (const DramCheck& check : checks) {
+    if (check.cause.empty()) AddCheck(check, &kept);
+  }
   std::string text;
   for (const auto& [id, check] : kept) {
     text += fmt::format("{} {} {:.1f} {:.1f}\n", check.id, RiseName(check.rise), check.idle_watts,
@@ -268,6 +272,13 @@ void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {
         fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
                     check->second.idle_watts, check->second.load_watts);
   }
+}
+
+std::optional<DramCheck> KeptDramCheck(const std::string& root, const std::string& id) {
+  const auto kept = KeptDramChecks(root);
+  const auto check = kept.find(id);
+  if (check == kept.end()) return std::nullopt;
+  return check->second;
 }
 
 bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,11 +37,12 @@ struct DramCheck {
   Rise rise = Rise::kUnknown;
   double idle_watts = 0;
   double load_watts = 0;
+  std::string cause = {};  // why it was none and has to be made again; empty: it was one
 };
 
 // Compares the power of every DRAM domain of a monitored host before and during `load`, which keeps
 // its memory busy until it returns, and then says with what share of the host's CPUs: with less
-// than half of them nothing is called flat. `idle_ns`: how long to look before.
+// than a fifth of them nothing is called flat. `idle_ns`: how long to look before.
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<double()>& load);
 
@@ -49,13 +51,15 @@ bool IsCountedDram(const Meter& meter);
 
 // Keeps what was found out until the next start of the host, in place of what was found out before;
 // also that it is unknown, where nothing is known from before: a check that finds nothing takes
-// nothing back. What root finds out is kept in HostDirectory, where there is one, for all users;
-// what another user finds out is kept for that user alone, in RuntimeDirectory. Of the two the
-// later one holds, of each domain.
+// nothing back, and one that was none (`cause`) is not kept. What root finds out is kept in
+// HostDirectory, where there is one, for all users; what another user finds out is kept for that
+// user alone, in RuntimeDirectory. Of the two the later one holds, of each domain.
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks);
 // Doubts domains of which a check that was kept said that they are flat. Which check there was of a
 // domain of memory becomes one of its facts, "memory_load": "rises", "flat", "not checked".
 void TakeDramChecks(const std::string& root, std::vector<Meter>* meters);
+// What is kept of a domain.
+std::optional<DramCheck> KeptDramCheck(const std::string& root, const std::string& id);
 // Whether there are counters of memory of which nothing is kept.
 bool HasUncheckedDram(const std::string& root, const std::vector<Meter>& meters);
 

@@ -59,11 +59,17 @@ TEST(CheckDramTest, MemoryThatFeelsItsLoadRisesAndOtherDoesNot) {
   const auto quota = CheckDram(**monitor, kNsPerSecond, [&] {
     host.SetWatts("intel-rapl:0:1", 17);
     Sleep(1000);
-    return 0.3;
+    return 0.1;
   });
   ASSERT_TRUE(quota.ok()) << quota.status().ToString();
   EXPECT_EQ((*quota)[0].rise, Rise::kRises);
   EXPECT_EQ((*quota)[1].rise, Rise::kUnknown);
+  // That was no check: it is to be made when there is more of them.
+  setenv("XDG_RUNTIME_DIR", host.host().root.c_str(), 1);
+  ASSERT_TRUE(KeepDramChecks(host.host().root, *quota).ok());
+  EXPECT_EQ(KeptDramCheck(host.host().root, "dram-0")->rise, Rise::kRises);
+  EXPECT_FALSE(KeptDramCheck(host.host().root, "dram-1"));
+  unsetenv("XDG_RUNTIME_DIR");
 }
 
 // dram-0, with a counter.

@@ -132,7 +132,10 @@ class Link::Impl {
     auto decoded = Decode({message.header.data(), message.header.size()});
     if (!decoded.ok()) return decoded.status();
     if (std::holds_alternative<Probed>(*decoded)) return true;
-    if (const auto* error = std::get_if<Error>(&*decoded)) return Status(error->code, error->text);
+    if (const auto* error = std::get_if<Error>(&*decoded)) {
+      if (error->code == Code::kOk) return ProtocolError("the agent's Error has no code");
+      return Status(error->code, error->text);
+    }
     const MutexLock lock(mu_);
     if (auto* welcome = std::get_if<Welcome>(&*decoded)) {
       if (welcomed_) return ProtocolError("the agent sends a second Welcome");

@@ -340,6 +340,7 @@ class NodeSet::Impl {
 
   void Give(Node* node, NodeState state, std::string why) EMLIO_REQUIRES(mu_) {
     node->failed = true;
+    if (node->told) return;
     node->report.state = state;
     node->report.cause = std::move(why);
   }
@@ -381,6 +382,10 @@ class NodeSet::Impl {
     if (welcome != nullptr) {
       EMLIO_RETURN_IF_ERROR(CheckVersion(*welcome));
       node->greeted = true;
+      SendProbe(node);
+      // Its figures are of the domains that it told before them.
+      if (node->told) return OkStatus();
+      ForgetFigures(&report);
       report.node = welcome->node;
       report.boot_id = welcome->boot_id;
       report.role = welcome->role;
@@ -388,7 +393,6 @@ class NodeSet::Impl {
       report.domains = welcome->domains;
       report.absent = welcome->absent;
       report.facts = welcome->facts;
-      SendProbe(node);
     } else if (const auto* probed = std::get_if<Probed>(&message)) {
       OnProbed(node, *probed);
     } else if (const auto* started = std::get_if<Started>(&message)) {
@@ -406,6 +410,14 @@ class NodeSet::Impl {
       return ProtocolError("the message is one that only clients send");
     }
     return OkStatus();
+  }
+
+  // What was told so far is of the domains of an earlier Welcome.
+  static void ForgetFigures(NodeReport* report) {
+    report->run.energies.clear();
+    report->run.total = {};
+    report->watts.clear();
+    report->windows.clear();
   }
 
   void OnStarted(Node* node, const Started& started) EMLIO_REQUIRES(mu_) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -354,54 +355,29 @@ TEST(NodesTest, AnAgentThatEndsEarlyTakesNothingAwayFromAHostThatSomebodyMeasure
   EXPECT_EQ(*total.joules, *nodes[1].run.total.joules);
 }
 
-// An agent that follows the rules, but for what a test changes.
-class Answers {
+energy::Domain Package(const std::string& id) {
+  energy::Domain domain = energy::MakeDomain(energy::DomainKind::kPackage, "powercap", 0, -1);
+  domain.id = id;
+  domain.in_total = true;
+  return domain;
+}
+
+// An agent that follows the rules until a test has it stopped and started again: at its second
+// answer to GetTicks, or at the second one after the run's end. By then all before was taken, for
+// one question is asked at a time.
+class RestartedAgent {
  public:
-  std::vector<AnyMessage> To(const AnyMessage& message) EMLIO_EXCLUDES(mu_) {
-    const MutexLock lock(mu_);
-    if (std::holds_alternative<Hello>(message)) {
-      Welcome welcome;
-      welcome.boot_id = "boot";
-      welcome.node = "scripted";
-      welcome.domains = {energy::MakeDomain(energy::DomainKind::kPackage, "powercap", 0, -1)};
-      welcome.domains[0].in_total = true;
-      return {welcome};
-    }
-    if (std::holds_alternative<StartRun>(message)) {
-      ++starts_;
-      Started started;
-      started.run = "run";
-      started.at.monotonic_ns = instance_;
-      return {started};
-    }
-    if (const auto* look = std::get_if<Look>(&message)) {
-      stops_ += look->stop ? 1 : 0;
-      Figures figures;
-      figures.run = "run";
-      figures.stopped = look->stop;
-      figures.energies.resize(1);
-      figures.energies[0].joules = 5;
-      figures.energies[0].state = energy::State::kMeasured;
-      return {figures};
-    }
-    if (std::holds_alternative<GetTicks>(message)) {
-      ++asked_[instance_];
-      Ticks ticks;
-      ticks.run = "run";
-      ticks.last = last_;
-      return {ticks};
-    }
-    return {};
-  }
-  // As if it had been stopped and started again.
-  void StartAnew() EMLIO_EXCLUDES(mu_) {
-    const MutexLock lock(mu_);
-    ++instance_;
-  }
-  void AllTicksAreThere() EMLIO_EXCLUDES(mu_) {
-    const MutexLock lock(mu_);
-    last_ = true;
-  }
+  struct Then {
+    bool after_the_end = false;  // when it ends
+    bool anew = true;            // another agent comes, else the connection alone was lost
+    std::vector<energy::Domain> domains = {Package("p")};
+    Code refuses = Code::kOk;  // to start the run
+    std::string run = {};      // of the refusal
+  };
+  explicit RestartedAgent(Then then)
+      : then_(std::move(then)), agent_([this](const AnyMessage& message) { return To(message); }) {}
+
+  const std::string& endpoint() const { return agent_.endpoint(); }
   int starts() const EMLIO_EXCLUDES(mu_) {
     const MutexLock lock(mu_);
     return starts_;
@@ -410,69 +386,111 @@ class Answers {
     const MutexLock lock(mu_);
     return stops_;
   }
-  int asked(int64_t instance) const EMLIO_EXCLUDES(mu_) {
+  int asked_for_ticks_since() const EMLIO_EXCLUDES(mu_) {
     const MutexLock lock(mu_);
-    const auto found = asked_.find(instance);
-    return found == asked_.end() ? 0 : found->second;
+    return restarted_ ? asked_ : 0;
   }
 
  private:
+  std::vector<AnyMessage> To(const AnyMessage& message) EMLIO_EXCLUDES(mu_) {
+    const MutexLock lock(mu_);
+    if (std::holds_alternative<Hello>(message)) {
+      Welcome welcome;
+      welcome.boot_id = "boot";
+      welcome.node = "scripted";
+      welcome.domains = restarted_ ? then_.domains : std::vector{Package("p"), Package("q")};
+      domains_ = welcome.domains.size();
+      return {welcome};
+    }
+    if (std::holds_alternative<StartRun>(message)) {
+      ++starts_;
+      if (restarted_ && then_.refuses != Code::kOk) {
+        return {Error{then_.refuses, "no more", then_.run}};
+      }
+      Started started;
+      started.run = "run";
+      started.at.monotonic_ns = restarted_ && then_.anew ? 2 : 1;
+      return {started};
+    }
+    if (const auto* look = std::get_if<Look>(&message)) {
+      if (look->stop) ++stops_;
+      if (look->stop && then_.after_the_end) asked_ = 0;
+      Figures figures;
+      figures.run = "run";
+      figures.stopped = look->stop;
+      figures.energies.resize(domains_);
+      for (energy::Energy& energy : figures.energies) {
+        energy.joules = 5;
+        energy.state = energy::State::kMeasured;
+      }
+      return {figures};
+    }
+    if (!std::holds_alternative<GetTicks>(message)) return {};
+    ++asked_;
+    if (!restarted_ && asked_ == 2 && (stops_ > 0 || !then_.after_the_end)) {
+      restarted_ = true;
+      asked_ = 0;
+      agent_.Drop();
+    }
+    Ticks ticks;
+    ticks.run = "run";
+    ticks.last = restarted_ && !then_.anew;
+    return {ticks};
+  }
+
+  const Then then_;
   mutable Mutex mu_;
-  int64_t instance_ EMLIO_GUARDED_BY(mu_) = 1;
-  bool last_ EMLIO_GUARDED_BY(mu_) = false;
+  bool restarted_ EMLIO_GUARDED_BY(mu_) = false;
+  size_t domains_ EMLIO_GUARDED_BY(mu_) = 0;
   int starts_ EMLIO_GUARDED_BY(mu_) = 0;
   int stops_ EMLIO_GUARDED_BY(mu_) = 0;
-  std::map<int64_t, int> asked_ EMLIO_GUARDED_BY(mu_);  // for ticks, by instance
+  int asked_ EMLIO_GUARDED_BY(mu_) = 0;  // for ticks, since the end or the restart
+  ScriptedAgent agent_;                  // calls the above
 };
 
-template <typename Condition>
-bool Await(const Condition& holds) {
-  const auto until = std::chrono::steady_clock::now() + kDeadline;
-  while (!holds() && std::chrono::steady_clock::now() < until) Sleep(5);
-  return holds();
-}
-
-NodeSetOptions WithTicks() {
+NodeReport RunOver(const RestartedAgent& agent, bool restarts_before_the_end) {
   NodeSetOptions options = Options();
   options.ticks = true;
-  return options;
+  auto set = Nodes({}, std::move(options));
+  set->Add(agent.endpoint());
+  set->Begin();
+  const auto until = std::chrono::steady_clock::now() + kDeadline;
+  while (restarts_before_the_end && agent.starts() < 2 &&
+         std::chrono::steady_clock::now() < until) {
+    Sleep(5);
+  }
+  return set->End()[0];
 }
 
 TEST(NodesTest, AnAgentThatWasStartedAnewIsAskedForNoTicks) {
-  Answers answers;
-  ScriptedAgent agent([&](const AnyMessage& message) { return answers.To(message); });
-  auto set = Nodes({}, WithTicks());
-  set->Add(agent.endpoint());
-  set->Begin();
-  ASSERT_TRUE(Await([&] { return answers.asked(1) > 0; }));
-  agent.Drop();
-  answers.StartAnew();
-  ASSERT_TRUE(Await([&] { return answers.starts() == 2; }));
-  const auto nodes = set->End();
-  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
-  EXPECT_EQ(nodes[0].started->monotonic_ns, 1) << "the moment of the barrier stays";
-  EXPECT_EQ(answers.asked(2), 0);
+  RestartedAgent agent({.domains = {Package("r")}});
+  const NodeReport node = RunOver(agent, true);
+  EXPECT_EQ(agent.starts(), 2);
+  EXPECT_EQ(node.state, NodeState::kWhole) << node.cause;
+  EXPECT_EQ(node.started->monotonic_ns, 1) << "the moment of the barrier stays";
+  EXPECT_EQ(agent.asked_for_ticks_since(), 0);
+  ASSERT_EQ(node.domains.size(), 1U);
+  EXPECT_EQ(node.domains[0].id, "r");
+  EXPECT_EQ(node.run.energies.size(), 1U);
 }
 
-TEST(NodesTest, ANodeThatHasToldItsFiguresIsWholeWhateverBecomesOfItsTicks) {
-  Answers answers;
-  ScriptedAgent agent([&](const AnyMessage& message) { return answers.To(message); });
-  auto set = Nodes({}, WithTicks());
-  set->Add(agent.endpoint());
-  set->Begin();
-  std::thread drops([&] {
-    EXPECT_TRUE(Await([&] { return answers.stops() == 1; }));
-    const int asked = answers.asked(1);
-    EXPECT_TRUE(Await([&] { return answers.asked(1) > asked; })) << "its figures were taken";
-    agent.Drop();
-    EXPECT_TRUE(Await([&] { return answers.starts() == 2; }));
-    answers.AllTicksAreThere();
-  });
-  const auto nodes = set->End();
-  drops.join();
-  EXPECT_EQ(nodes[0].state, NodeState::kWhole) << nodes[0].cause;
-  EXPECT_EQ(nodes[0].run.total.joules, 5);
-  EXPECT_EQ(answers.stops(), 1) << "it was asked once";
+TEST(NodesTest, FromANodeThatHasToldItsFiguresNothingIsTakenAway) {
+  const RestartedAgent::Then thens[] = {
+      {.after_the_end = true, .anew = false, .domains = {Package("p"), Package("q")}},
+      {.after_the_end = true, .domains = {Package("r")}},
+      {.after_the_end = true, .domains = {Package("q"), Package("p")}},
+      {.after_the_end = true, .refuses = Code::kUnsupported},
+      {.after_the_end = true, .refuses = Code::kLimitExceeded, .run = "run"}};
+  for (const RestartedAgent::Then& then : thens) {
+    RestartedAgent agent(then);
+    const NodeReport node = RunOver(agent, false);
+    EXPECT_EQ(node.state, NodeState::kWhole) << node.cause;
+    EXPECT_EQ(agent.stops(), 1) << "it was asked once";
+    EXPECT_EQ(node.run.total.joules, 10);
+    ASSERT_EQ(node.domains.size(), 2U);
+    EXPECT_EQ(node.domains[0].id, "p");
+    EXPECT_EQ(node.run.energies.size(), 2U);
+  }
 }
 
 TEST(NodesTest, WhoeverBreaksTheRulesOfAWelcomeIsRefused) {

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
 
 #include "emlio/energy_analysis/numbers.h"
 
@@ -129,6 +132,35 @@ TEST(NumbersTest, RatiosHaveTheirInterval) {
             "2.41 (95 %: 2.20 to 2.66)");
   EXPECT_EQ(RatioText({.value = 2.412}), "2.41 (no interval)");
   EXPECT_EQ(RatioText({.value = std::numeric_limits<double>::infinity()}), "n/a");
+}
+
+TEST(NumbersTest, AmountsAreReadAsPeopleWriteThem) {
+  const auto value_of = [](std::string_view text) {
+    const auto amount = AmountOf(text);
+    return amount && amount->rest.empty() ? amount->value : -1;
+  };
+  for (const auto& [text, value] :
+       std::initializer_list<std::pair<const char*, double>>{{"1000", 1000},
+                                                             {" 1000 ", 1000},
+                                                             {"2.0e9", 2e9},
+                                                             {"1.28 M", 1.28e6},
+                                                             {"110 kB", 110e3},
+                                                             {"3TB", 3e12},
+                                                             {"1.5 GiB", 1.5 * 0x1p30},
+                                                             {"1,281,167", 1281167},
+                                                             {"12,345.5 B", 12345.5},
+                                                             {"90 epochs", 90},
+                                                             {"0.5", 0.5}}) {
+    EXPECT_DOUBLE_EQ(value_of(text), value) << text;
+  }
+  for (const char* none : {"", "x", "-1", "0", "0 GB", "nan", "inf", "1e999", "about 5", "M"}) {
+    EXPECT_FALSE(AmountOf(none)) << none;
+  }
+  // What follows and is not understood is told, and the number is not taken for all of it.
+  for (const char* more : {"1,2", "1,2345", "5 per GPU", "7 Mx", "1 or 2"}) {
+    ASSERT_TRUE(AmountOf(more)) << more;
+    EXPECT_NE(AmountOf(more)->rest, "") << more;
+  }
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "emlio/energy_analysis/numbers.h"
@@ -83,12 +81,6 @@ bool IsSaid(const Facts& facts, const std::string& key) {
   return !text.empty() && std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end();
 }
 
-bool IsAmount(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && std::isfinite(value) && value > 0;
-}
-
 // "system.cpu (model)", with the reason where one is known.
 std::string Lacking(const HeadlineField& field, const Facts& reasons) {
   const auto reason = reasons.find(field.key());
@@ -147,7 +139,7 @@ std::vector<std::string> MissingFields(const Headline& headline) {
       if (!IsSaid(headline.facts, field.key())) {
         missing.push_back(Lacking(field, headline.reasons));
       } else if (const std::string& text = headline.facts.at(field.key());
-                 field.is_amount && !IsAmount(text)) {
+                 field.is_amount && !AmountOf(text)) {
         missing.push_back(fmt::format("{} ({}; '{}' does not begin with a number above 0)",
                                       field.key(), field.meaning, text));
       }

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace emlio::energy_analysis {
 namespace {
@@ -78,6 +80,59 @@ std::string RatioText(const Ratio& ratio) {
 
 std::string SecondsText(double seconds) {
   return fmt::format("{:.{}f} s", seconds, Places(std::abs(seconds), 3));
+}
+
+std::optional<Amount> AmountOf(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto skip_space = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+  };
+  skip_space();
+  // Commas stand between groups of three digits, or they end the number.
+  std::string number;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != ',') {
+      number += text[at];
+      continue;
+    }
+    const std::string_view group = text.substr(at + 1, 3);
+    const bool is_group = group.size() == 3 && std::all_of(group.begin(), group.end(), is_digit) &&
+                          (at + 4 >= text.size() || !is_digit(text[at + 4])) && at > 0 &&
+                          number.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_group) {
+      number += text.substr(at);
+      break;
+    }
+  }
+  Amount amount;
+  const char* const begin = number.data();
+  const auto [end, error] = std::from_chars(begin, begin + number.size(), amount.value);
+  if (error != std::errc() || !std::isfinite(amount.value) || !(amount.value > 0)) {
+    return std::nullopt;
+  }
+  text = std::string_view(end, static_cast<size_t>(begin + number.size() - end));
+  skip_space();
+  constexpr std::pair<std::string_view, double> kPrefixes[] = {
+      {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"k", 1e3},
+      {"K", 1e3},     {"M", 1e6},     {"G", 1e9},     {"T", 1e12},    {"", 1}};
+  for (const auto& [prefix, factor] : kPrefixes) {
+    for (const std::string_view unit : {"B", "bytes", "samples", "epochs", ""}) {
+      std::string_view rest = text;
+      if (!rest.starts_with(prefix)) continue;
+      rest.remove_prefix(prefix.size());
+      if (!rest.starts_with(unit)) continue;
+      rest.remove_prefix(unit.size());
+      if (!rest.empty() && kSpace.find(rest.front()) == std::string_view::npos) continue;
+      amount.value *= factor;
+      text = rest;
+      skip_space();
+      amount.rest = std::string(text);
+      return amount;
+    }
+  }
+  amount.rest = std::string(text);
+  return amount;
 }
 
 }  // namespace emlio::energy_analysis

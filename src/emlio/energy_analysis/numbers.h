@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "emlio/base/nanoseconds.h"
 #include "emlio/energy_analysis/statistics.h"
@@ -28,5 +29,14 @@ std::string EstimateText(const Estimate& estimate, const std::string& unit);
 std::string RatioText(const Ratio& ratio);
 // "312 s", "0.120 s": always in seconds.
 std::string SecondsText(double seconds);
+
+// An amount as people write it, the other way round: "1000", "1.28 M", "1,281,167", "110 kB",
+// "1.5 GiB". `rest`: what follows the number and was not understood ("per GPU"). Nothing where it
+// does not begin with a finite number above 0.
+struct Amount {
+  double value = 0;
+  std::string rest = {};
+};
+std::optional<Amount> AmountOf(std::string_view text);
 
 }  // namespace emlio::energy_analysis

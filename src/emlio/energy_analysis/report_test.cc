@@ -464,6 +464,9 @@ TEST(ReportTest, WorkThatIsSaidOtherwiseThanItWasCountedIsToldOf) {
   EXPECT_THAT(warnings_of(input), Not(Contains(HasSubstr("work."))));
   input.facts["work.samples"] = "about a thousand";  // cannot be compared
   EXPECT_THAT(warnings_of(input), Not(Contains(HasSubstr("work."))));
+  for (RunFigures& run : input.runs) run.facts.clear();
+  input.facts["work.samples"] = "2 k";
+  EXPECT_THAT(warnings_of(input), Contains(HasSubstr("work.samples is said to be 2 k, but")));
   input.facts["work.samples"] = "2000";
   EXPECT_THAT(warnings_of(input),
               AllOf(Contains(HasSubstr("these runs: work.samples is said to be 2000, but its "

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -15,6 +14,7 @@
 #include "emlio/base/clock.h"
 #include "emlio/base/nanoseconds.h"
 #include "emlio/energy/history.h"
+#include "emlio/energy_analysis/numbers.h"
 
 namespace emlio::energy_analysis {
 namespace {
@@ -443,14 +443,9 @@ std::string FailureOf(const energy::Run& run, const RunFigures& figures) {
 std::optional<double> RunFigures::Number(std::string_view fact) const {
   const auto it = facts.find(std::string(fact));
   if (it == facts.end()) return std::nullopt;
-  double value = 0;
-  const char* const begin = it->second.data();
-  const char* const end = begin + it->second.size();
-  const auto [parsed, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || parsed != end || !(value > 0) || std::isinf(value)) {
-    return std::nullopt;
-  }
-  return value;
+  const auto amount = AmountOf(it->second);
+  if (!amount || !amount->rest.empty()) return std::nullopt;
+  return amount->value;
 }
 
 Result<std::map<std::string, std::string>> FactsOf(std::string_view json) {

@@ -116,7 +116,7 @@ struct RunFigures {
   std::vector<energy::Note> notes = {};
   std::map<std::string, std::string> facts = {};  // "work.dataset", ...: of its configuration
 
-  // A number among the facts, or none.
+  // A number above 0 among the facts (numbers.h, AmountOf), or none.
   std::optional<double> Number(std::string_view fact) const;
 };
 
