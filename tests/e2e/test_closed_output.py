@@ -70,8 +70,10 @@ def test_a_run_is_measured_and_kept(
 def test_messages_of_the_log_are_lost_and_nothing_else(
     start: Callable[..., "subprocess.Popen[bytes]"], tmp_path: Path
 ) -> None:
-    (tmp_path / "no.db").write_text("This is no data base.\n" * 100)
-    process = start("energy", "record", "--store", tmp_path / "no.db", "--", "sh", "-c", "exit 6")
+    default = tmp_path / "data/emlio/energy.db"  # as command_line.environment has it
+    default.parent.mkdir(parents=True)
+    default.write_text("This is no data base.\n" * 100)
+    process = start("energy", "record", "--", "sh", "-c", "exit 6")
     assert process.wait(DEADLINE_S) == 6
 
 

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "emlio/energy/run_store.h"
@@ -14,6 +16,8 @@ namespace emlio::tool {
 
 Status CheckStore(const std::string& path) {
   if (path.empty()) return InvalidArgument("--store: the file has no name");
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return OkStatus();  // it is made with the first run
   const Status status = energy::RunStore::Open(path).status().WithContext("--store");
   // No peer is involved: one that others keep locked is a file that cannot be written.
   return status.code() == Code::kTimeout ? IoError(status.message()) : status;

@@ -17,8 +17,8 @@ struct StoredRun {
   bool interrupted = false;
 };
 
-// Whether runs can be kept there. Before the first of an experiment, and before all that takes
-// time.
+// Whether runs can be kept there, as far as that shows without making it. Before the first of an
+// experiment, and before all that takes time.
 Status CheckStore(const std::string& path);
 
 // Runs the command as `emlio energy record` does, with `environment` set for it, and makes sure
