@@ -31,6 +31,11 @@ def interval(result: Result) -> str:
     return " … ".join(map(number, result.ci95))
 
 
+def deviation(result: Result) -> str:
+    """Of one run there is none, and not 0."""
+    return number(result.sd) if result.n > 1 else ""
+
+
 def goals_table(results: Iterable[Result]) -> list[str]:
     """Every goal, also those that nothing was measured for."""
     found = {result.metric: result for result in results}
@@ -41,14 +46,14 @@ def goals_table(results: Iterable[Result]) -> list[str]:
             rows.append((f"`{metric}`", goal, "not measured", "", "", "", "", "", ""))
         else:
             mean = "" if r.mean is None else number(r.mean)
-            figures = number(r.value), mean, number(r.sd), interval(r), r.n
+            figures = number(r.value), mean, deviation(r), interval(r), r.n
             rows.append((f"`{metric}`", goal, *figures, judgement(r), versus(r)))
     return table("metric|goal|median|mean|sd|95 % CI|n|-met|-what by what", rows)
 
 
 def comparison_table(comparisons: Iterable[Result]) -> list[str]:
     rows = [
-        (f"`{r.metric}`", number(r.value), number(r.sd), interval(r), r.n, judgement(r), versus(r))
+        (f"`{r.metric}`", number(r.value), deviation(r), interval(r), r.n, judgement(r), versus(r))
         for r in comparisons
     ]
     return table("metric|median|sd|95 % CI|n|-goal met|-what by what", rows)

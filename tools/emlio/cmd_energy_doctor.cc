@@ -54,9 +54,7 @@ void MarkImplausible(const std::vector<energy::Domain>& domains, const std::stri
     energy::Energy& energy = diagnosis->idle.energies[i];
     energy.state = energy::State::kImplausible;
     energy.joules.reset();
-    energy.cause =
-        fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
-                    check->idle_watts, check->load_watts);
+    energy.cause = energy::FlatText(*check);
     energy.fix = "check the firmware's DRAM mode for RAPL; until then leave it out of any figure";
   }
 }
@@ -150,6 +148,7 @@ int RunEnergyDoctor(const EnergyDoctorCommand& command) {
       one["memory_load"] = {{"result", energy::RiseName(check.rise)},
                             {"idle_watts", check.idle_watts},
                             {"load_watts", check.load_watts}};
+      if (!check.cause.empty()) one["memory_load"]["cause"] = check.cause;
     }
     domains.push_back(std::move(one));
   }

@@ -294,8 +294,7 @@ int RunEnergyRecord(const EnergyRecordCommand& command) {
   const Status storing = BeginStoring(command, run_id, began, *monitor, *nodes, &writer);
   if (command.must_store && !storing.ok()) {
     (*nodes)->End();
-    const Status status = storing.WithContext("the command was not started: --store");
-    return report.Finish(status.code() == Code::kTimeout ? IoError(status.message()) : status,
+    return report.Finish(AsStoreError(storing).WithContext("the command was not started"),
                          std::move(json));
   }
   const energy::WindowId window = monitor->OpenAt(label, began.monotonic_ns);

@@ -52,8 +52,9 @@ Status Check(const energy::Host& host) {
                            return energy::LoadMemory(kLoadNs);
                          }));
   for (const energy::DramCheck& check : checks) {
-    Say("emlio: {}: {:.1f} W at rest, {:.1f} W under a memory load: {}\n", check.id,
-        check.idle_watts, check.load_watts, energy::RiseName(check.rise));
+    Say("emlio: {}: {:.1f} W at rest, {:.1f} W under a memory load: {}{}\n", check.id,
+        check.idle_watts, check.load_watts, energy::RiseName(check.rise),
+        check.cause.empty() ? "" : ", for " + check.cause);
   }
   return energy::KeepDramChecks(host.root, checks);
 }

@@ -14,13 +14,16 @@
 
 namespace emlio::tool {
 
+Status AsStoreError(const Status& status) {
+  const Status named = status.WithContext("--store");
+  return named.code() == Code::kTimeout ? IoError(named.message()) : named;
+}
+
 Status CheckStore(const std::string& path) {
   if (path.empty()) return InvalidArgument("--store: the file has no name");
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return OkStatus();  // it is made with the first run
-  const Status status = energy::RunStore::Open(path).status().WithContext("--store");
-  // No peer is involved: one that others keep locked is a file that cannot be written.
-  return status.code() == Code::kTimeout ? IoError(status.message()) : status;
+  return AsStoreError(energy::RunStore::Open(path).status());
 }
 
 Result<StoredRun> RecordIntoStore(EnergyRecordCommand command,

@@ -17,6 +17,9 @@ struct StoredRun {
   bool interrupted = false;
 };
 
+// What went wrong with the file that --store names, as an error of a file: no peer is involved in
+// one that others keep locked.
+Status AsStoreError(const Status& status);
 // Whether runs can be kept there, as far as that shows without making it. Before the first of an
 // experiment, and before all that takes time.
 Status CheckStore(const std::string& path);

@@ -94,9 +94,11 @@ bool GuardedCopy(std::span<const CopyRange> ranges);
 
 // A file that appears whole or not at all: written beside its destination under a temporary name,
 // synced and renamed by Commit. The destructor removes what was not committed. A destination that
-// is a link stays one: what it leads to is replaced. A pipe or a device is written to as it is.
+// is a link stays one: what it leads to is replaced. A pipe or a device is written to as it is, not
+// as a whole, from the first flush on, which waits for a pipe's reader. One thread at a time.
 class AtomicFile {
  public:
+  // kPermissionDenied also for a link that another user put where everybody may write.
   static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

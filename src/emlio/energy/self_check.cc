@@ -215,12 +215,17 @@ Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
       } else if (load_share >= kMinLoadShare) {
         check.rise = Rise::kFlat;
       } else {
-        check.cause = "too little of the CPUs was had to load memory with";
+        check.cause = "the load had too few of the CPUs to tell";
       }
     }
     checks.push_back(std::move(check));
   }
   return checks;
+}
+
+std::string FlatText(const DramCheck& check) {
+  return fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
+                     check.idle_watts, check.load_watts);
 }
 
 Status KeepDramChecks(const std::string& root, const std::vector<DramCheck>& checks) {
@@ -268,9 +273,7 @@ void TakeDramChecks(const std::string& root, std::vector<Meter>* meters) {
     meter.domain.facts.emplace_back("memory_load",
                                     checked ? RiseName(check->second.rise) : "not checked");
     if (!checked || check->second.rise != Rise::kFlat) continue;
-    meter.domain.doubt =
-        fmt::format("{:.1f} W at rest and {:.1f} W under a memory load: it does not rise",
-                    check->second.idle_watts, check->second.load_watts);
+    meter.domain.doubt = FlatText(check->second);
   }
 }
 

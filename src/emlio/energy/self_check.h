@@ -46,6 +46,9 @@ struct DramCheck {
 Result<std::vector<DramCheck>> CheckDram(Monitor& monitor, int64_t idle_ns,
                                          const std::function<double()>& load);
 
+// Why a domain of which a check said that it is flat is not believed.
+std::string FlatText(const DramCheck& check);
+
 // Whether a meter is a counter of memory: one that such a check is about.
 bool IsCountedDram(const Meter& meter);
 

@@ -110,12 +110,10 @@ void AddWorkWarnings(const Arm& arm, std::vector<std::string>* warnings) {
   const std::vector<const RunFigures*> shown = ShownRuns(arm);
   RunWarnings all;
   for (const RunFigures* run : shown) {
-    RunFigures counted;
-    counted.facts = CountedWork(*run);
-    for (const auto& [key, value] : counted.facts) {
+    for (const auto& [key, value] : CountedWork(*run)) {
       const auto said = run->Number(key);
-      const auto found = counted.Number(key);
-      if (!said || !found || std::abs(*said / *found - 1) <= kMaxWorkGap) continue;
+      const auto counted = AmountOf(value);
+      if (!said || !counted || std::abs(*said / counted->value - 1) <= kMaxWorkGap) continue;
       all.Add(run->id, "",
               fmt::format("{} is said to be {}, but its windows counted {}: joules a unit of work "
                           "are of what is said",
